@@ -1,0 +1,1 @@
+"""Online clustering and sparse feature discovery with a Hebbian/anti-Hebbian network."""
