@@ -1,0 +1,306 @@
+"""Respond: Eq. (7), and its exact form Eq. (6).
+
+Both kernels solve for the answer ``y`` of the recruited units to one sample, by coordinate
+descent on the residual ``g = V x - N y``; ``s_i g_i`` is then the net input of unit i (see
+`hebbnmf.network` for the symbols). They leave the active units in ``work.active`` and their
+answers in ``work.y``.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from hebbnmf._jit import jit
+
+# The first working set: units whose input alone is above this share of the strongest one.
+_CANDIDATE_SHARE = 0.3
+# Sweeps after which the support has settled, and one direct solve beats going on.
+_SWEEPS_BEFORE_SOLVE = 16
+
+
+class Workspace(NamedTuple):
+    """Scratch arrays of a response, and its result."""
+
+    g: Any  # (m,) residual V x - N y of every unit
+    active: Any  # (m,) result: the active units
+    y: Any  # (m,) result: their answers
+    c: Any  # (m,) their learning steps
+    members: Any  # (m,) the working set
+    is_member: Any  # (m,) whether a unit is in it
+    h: Any  # (m,) net inputs of the working set
+    z: Any  # (m,) answers of the working set
+    before: Any  # (m,) those answers when g was last true
+    lateral: Any  # (m, m) row a: how member a inhibits each member
+    system: Any  # (m, m) the linear system of a direct solve
+
+
+def make_workspace(m: int, dtype: DTypeLike) -> Workspace:
+    """Allocate scratch for a network of at most m units; pages never used cost nothing."""
+    return Workspace(
+        g=np.zeros(m, dtype),
+        active=np.zeros(m, np.intp),
+        y=np.zeros(m, dtype),
+        c=np.zeros(m, dtype),
+        members=np.zeros(m, np.intp),
+        is_member=np.zeros(m, np.bool_),
+        h=np.zeros(m, dtype),
+        z=np.zeros(m, dtype),
+        before=np.zeros(m, dtype),
+        lateral=np.empty((m, m), dtype),
+        system=np.empty((m, m), dtype),
+    )
+
+
+@jit
+def rectify(net_input: Any) -> Any:
+    """Answer of a unit to its net input, Eq. (7)."""
+    return max(net_input, np.float32(0))
+
+
+@jit
+def respond_rectified(K: int, s: Any, N_T: Any, tol: Any, max_sweeps: int, work: Any) -> Any:
+    """Solve Eq. (7) for one sample, on a working set that grows until no unit outside it answers.
+
+    Parameters
+    ----------
+    K : int
+        Number of recruited units.
+    s, N_T : arrays of shape (m,), (m, m), IN
+        Row scales, and lateral weights with ``M_ij = s_i N_T[j, i]``.
+    tol : float
+        Stop when no answer moves by more than ``tol * max(y)`` in a sweep.
+    max_sweeps : int
+        Bound on the sweeps.
+    work : Workspace, INOUT
+        On entry ``work.g[:K]`` is ``V x``.
+
+    Returns
+    -------
+    n_active : int
+        Number of active units.
+    converged : bool
+        Whether the sweeps ended before their bound.
+    """
+    g, members, z = work.g, work.members, work.z
+    size = _first_members(K, s, work)
+    gathered = 0
+    sweeps = 0
+    solve_at = _SWEEPS_BEFORE_SOLVE
+    converged = True
+    while converged:
+        _gather(gathered, size, s, N_T, work)
+        gathered = size
+        while True:
+            move, top = _sweep(size, work)
+            sweeps += 1
+            if move <= tol * top:
+                break
+            if sweeps >= max_sweeps:
+                converged = False
+                break
+            if sweeps >= solve_at:
+                _solve_on_support(size, work)
+                # Doubled, so that sweeps, which always converge, have the last word.
+                solve_at *= 2
+        for a in range(size):
+            change = z[a] - work.before[a]
+            if change != 0:
+                _axpy(-change, N_T[members[a]], g, K)
+        size = _add_violators(K, size, s, tol * top, work)
+        if size == gathered:
+            break
+    return _collect(size, work), converged
+
+
+@jit
+def respond_quartic(
+    K: int, s: Any, N_T: Any, Yhat: Any, x_norm2: float, tol: Any, max_sweeps: int, work: Any
+) -> Any:
+    """Solve Eq. (6) for one sample, by full sweeps in the order of recruitment.
+
+    The energy is not convex while ``Yhat`` is small, so the order of the sweep decides which
+    minimum is found: no working set here. Parameters and results as in `respond_rectified`.
+    """
+    g, y = work.g, work.z
+    y[:K] = 0
+    converged = False
+    for _ in range(max_sweeps):
+        move = 0.0
+        top = 0.0
+        y_norm2 = 0.0
+        for i in range(K):
+            y_norm2 += float(y[i]) ** 2
+        for i in range(K):
+            old = y[i]
+            others = y_norm2 - float(old) ** 2
+            p = Yhat[i] + others - x_norm2
+            y[i] = quartic_minimum(p, Yhat[i] * s[i] * g[i])
+            y_norm2 = others + float(y[i]) ** 2
+            change = y[i] - old
+            if change != 0:
+                _axpy(-change, N_T[i], g, K)
+            move = max(move, abs(change))
+            top = max(top, y[i])
+        if move <= tol * top:
+            converged = True
+            break
+    for i in range(K):
+        work.members[i] = i
+    return _collect(K, work), converged
+
+
+@jit
+def quartic_minimum(p: float, c: float) -> float:
+    """Minimise ``y^4/4 + p y^2/2 - c y`` over ``y >= 0``: one coordinate of Eq. (6).
+
+    The stationary points are the roots of ``y^3 + p y = c``. The largest one is the only
+    candidate beside 0. Each branch adds terms of one sign, so that none cancels, and no
+    intermediate exceeds the order of ``c``.
+    """
+    if p >= 0:
+        if c <= 0:
+            return 0.0
+        # y = a - b with a b = p/3 and a^3 - b^3 = c, written without the difference.
+        a = np.cbrt(0.5 * c + np.hypot(0.5 * c, (p / 3) * np.sqrt(p / 3)))
+        b = p / (3 * a)
+        return float(c / (a * a + a * b + b * b))
+    q = -p / 3
+    half, edge = 0.5 * c, q * np.sqrt(q)
+    if half >= edge:
+        a = np.cbrt(half + np.sqrt(half - edge) * np.sqrt(half + edge))
+        return float(a + q / a)
+    if half <= -edge:
+        return 0.0
+    y = 2 * np.sqrt(q) * np.cos(np.arccos(half / edge) / 3)
+    # The energy at a root is -(y^2/4) (3 y^2 + 2 p): below its value at 0 only if negative.
+    return float(y) if y * y > 2 * q else 0.0
+
+
+@jit
+def _axpy(a: Any, x: Any, y: Any, size: int) -> None:
+    """y[:size] += a * x[:size]."""
+    for i in range(size):
+        y[i] += a * x[i]
+
+
+@jit
+def _first_members(K: int, s: Any, work: Any) -> Any:
+    """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
+    g, h = work.g, work.h
+    top = np.float32(0) * g[0]
+    for i in range(K):
+        h[i] = s[i] * g[i]
+        top = max(top, h[i])
+    bound = np.float32(_CANDIDATE_SHARE) * top
+    size = 0
+    for i in range(K):
+        if h[i] > bound:
+            work.members[size] = i
+            size += 1
+    return size
+
+
+@jit
+def _gather(gathered: int, size: int, s: Any, N_T: Any, work: Any) -> None:
+    """Bring the small system up to date with the members beyond the first ``gathered``."""
+    members, lateral = work.members, work.lateral
+    for a in range(size):
+        i = members[a]
+        row, source = lateral[a], N_T[i]
+        for b in range(gathered if a < gathered else 0, size):
+            row[b] = s[members[b]] * source[members[b]]
+        work.h[a] = s[i] * work.g[i]
+        if a >= gathered:
+            work.z[a] = 0
+        work.before[a] = work.z[a]
+
+
+@jit
+def _sweep(size: int, work: Any) -> Any:
+    """One Gauss-Seidel pass over the working set. Returns the largest move and answer."""
+    h, z, lateral = work.h, work.z, work.lateral
+    move = np.float32(0) * h[0]
+    top = move
+    for a in range(size):
+        new = rectify(h[a])
+        change = new - z[a]
+        if change != 0:
+            z[a] = new
+            _axpy(-change, lateral[a], h, size)
+            move = max(move, abs(change))
+        top = max(top, new)
+    return move, top
+
+
+@jit
+def _solve_on_support(size: int, work: Any) -> None:
+    """Move the active members to the solution of their linear system, clipped at zero.
+
+    Elimination without pivoting: the diagonal is one, and the matrix positive definite up to
+    row scales under the plain schedule. Where a pivot comes near zero, nothing is done.
+    """
+    h, z, lateral, A = work.h, work.z, work.lateral, work.system
+    support, step = work.active, work.y
+    k = 0
+    for a in range(size):
+        if z[a] > 0:
+            support[k] = a
+            step[k] = h[a] - z[a]
+            k += 1
+    # A is the transpose of I + M on the support, so that all loops run along rows.
+    for p in range(k):
+        source, row = lateral[support[p]], A[p]
+        for q in range(k):
+            row[q] = source[support[q]]
+        row[p] = 1
+    for p in range(k):
+        pivot_row = A[p]
+        if not pivot_row[p] > 1e-6:
+            return
+        for q in range(p + 1, k):
+            row = A[q]
+            factor = row[p] / pivot_row[p]
+            row[p] = factor
+            for r in range(p + 1, k):
+                row[r] -= factor * pivot_row[r]
+    # A = L U, so (I + M) step = residual reads U' w = residual, then L' step = w.
+    for p in range(k):
+        step[p] /= A[p, p]
+        for q in range(p + 1, k):
+            step[q] -= step[p] * A[p, q]
+    for p in range(k - 1, -1, -1):
+        _axpy(-step[p], A[p], step, p)
+    for p in range(k):
+        a = support[p]
+        new = rectify(z[a] + step[p])
+        _axpy(z[a] - new, lateral[a], h, size)
+        z[a] = new
+
+
+@jit
+def _add_violators(K: int, size: int, s: Any, bound: Any, work: Any) -> Any:
+    """Add every silent unit whose net input says it should answer. Returns the new size."""
+    members, is_member = work.members, work.is_member
+    for a in range(size):
+        is_member[members[a]] = True
+    grown = size
+    for i in range(K):
+        if s[i] * work.g[i] > bound and not is_member[i]:
+            members[grown] = i
+            grown += 1
+    for a in range(size):
+        is_member[members[a]] = False
+    return grown
+
+
+@jit
+def _collect(size: int, work: Any) -> Any:
+    """Write the active members and their answers as the result. Returns their number."""
+    k = 0
+    for a in range(size):
+        if work.z[a] > 0:
+            work.active[k] = work.members[a]
+            work.y[k] = work.z[a]
+            k += 1
+    return k

@@ -1,0 +1,90 @@
+"""scikit-learn's contract for estimators, in both dynamics, and what its own checks leave out."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hebbnmf import OnlineSNMF
+
+ESTIMATORS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic")]
+OUTPUT_CHECKS = [
+    check
+    for name, check in inspect.getmembers(estimator_checks, inspect.isfunction)
+    if name.startswith(("check_set_output", "check_global_set_output", "check_global_output"))
+    or name
+    in ("check_transformer_get_feature_names_out", "check_dataframe_column_names_consistency")
+    or name == "check_transformer_get_feature_names_out_pandas"
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.dynamics)
+@pytest.mark.parametrize("check", OUTPUT_CHECKS, ids=lambda c: c.__name__)
+def test_scikit_learn_output_check(estimator, check):
+    check(type(estimator).__name__, clone(estimator))
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((40, 3))
+
+
+@pytest.mark.parametrize(
+    ("container", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
+)
+def test_every_transform_answers_in_the_container_that_was_set(X, container, frame):
+    named = frame({name: X[:, j] for j, name in enumerate("abc")})
+    net = OnlineSNMF(4).set_output(transform=container)
+    outputs = [net.partial_fit_transform(named), net.transform(named), net.fit_transform(named)]
+    for Y in outputs:
+        assert isinstance(Y, frame)
+        assert list(Y.columns) == ["onlinesnmf0", "onlinesnmf1", "onlinesnmf2", "onlinesnmf3"]
+    assert list(net.feature_names_in_) == list("abc")
+
+
+def test_online_answers_keep_the_index_of_a_pandas_frame(X):
+    frame = pd.DataFrame(X, columns=list("abc"), index=[f"row {i}" for i in range(len(X))])
+    Y = OnlineSNMF(2).set_output(transform="pandas").partial_fit_transform(frame)
+    assert (Y.index == frame.index).all()
+
+
+def test_a_chunk_with_other_feature_names_is_refused_and_not_learned(X):
+    net = OnlineSNMF(2).partial_fit(pd.DataFrame(X, columns=list("abc")))
+    before = net.components_
+    with pytest.raises(ValueError, match="feature names should match"):
+        net.partial_fit(pd.DataFrame(X, columns=list("abd")))
+    np.testing.assert_array_equal(net.components_, before)
+
+
+def test_no_recruited_unit_means_no_column_in_every_container(X):
+    net = OnlineSNMF(2, rank_penalty=1e9).partial_fit(X)
+    assert net.transform(X).shape == (40, 0)
+    assert net.get_feature_names_out().shape == (0,)
+    assert net.set_output(transform="pandas").transform(X).shape == (40, 0)
+
+
+def test_fit_transform_equals_fit_then_transform(X):
+    np.testing.assert_array_equal(OnlineSNMF(4).fit_transform(X), OnlineSNMF(4).fit(X).transform(X))
+
+
+def test_works_in_a_pipeline_and_a_grid_search(X):
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), OnlineSNMF()),
+        {"onlinesnmf__n_components": [1, 2]},
+        scoring=lambda model, X: -np.square(model.transform(X)).sum(),
+        cv=2,
+    )
+    assert search.fit(X).best_params_ == {"onlinesnmf__n_components": 1}
