@@ -120,8 +120,8 @@ def activity_sparsity(Y: ArrayLike) -> ActivitySparsity:
     return ActivitySparsity(
         probability_zero=float(np.mean(activity == 0)),
         kurtosis=float(np.square(squares).mean() / variance**2 - 3) if variance > 0 else 0.0,
-        lifetime=_sparseness(scaled, axis=0),
-        population=_sparseness(scaled, axis=1),
+        lifetime=_sparseness(activity, axis=0),
+        population=_sparseness(activity, axis=1),
     )
 
 
@@ -275,7 +275,7 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
     >>> fits.frequency.round(3), fits.x.round(3), fits.explained.round(3)
     (array([0.2]), array([6.]), array([1.]))
     """
-    F = check_array(filters, dtype=np.float64)
+    F = check_array(filters, dtype=np.float64, ensure_min_samples=0)
     height, width = _check_patch_shape(F.shape[1], patch_shape)
     F = F / np.maximum(np.abs(F).max(axis=1, keepdims=True), TINY)
     F -= F.mean(axis=1, keepdims=True)
