@@ -1,11 +1,21 @@
-"""The data of the paper: three Gaussians."""
+"""The data of the paper: three Gaussians, sparse sources, patches of natural images."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from PIL import Image
+from scipy.io import loadmat
+from sklearn.datasets import load_sample_images
+from sklearn.utils import check_array, check_random_state
 
 THREE_GAUSSIANS_CENTERS = np.array([[-0.0985, -0.3379], [-0.6325, 0.9322], [1.1078, 1.0856]])
 THREE_GAUSSIANS_VARIANCE = 0.04
+PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".tif", ".tiff", ".webp")
+SEVERAL_BYTES_A_PIXEL = ("I", "F")  # Pillow's 16-bit and 32-bit modes, "I;16" among them.
 
 
 def make_three_gaussians(
@@ -38,3 +48,266 @@ def make_three_gaussians(
     y = rng.permutation(np.arange(n_samples) % 3)
     noise = rng.standard_normal((n_samples, 2)) * np.sqrt(THREE_GAUSSIANS_VARIANCE)
     return THREE_GAUSSIANS_CENTERS[y] + noise, y
+
+
+def make_sparse_sources(
+    n_samples: int,
+    n_features: int,
+    *,
+    mixing: ArrayLike | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> NDArray[np.float64]:
+    """Sample the model of independent components, ``x = A s`` (Eq. 10), with Laplace sources.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of samples.
+    n_features : int
+        Number of sources, each of zero mean and unit variance, and of features.
+    mixing : array-like of shape (n_features, n_features), default=None
+        The matrix A, whose columns and their negatives are the sparse directions; a rotation in
+        Fig. 5B. The identity where None, as in Fig. 5A.
+    random_state : int, RandomState or None, default=None
+        Seed of the sources; the same sources come with every `mixing`.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        The samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.datasets import make_sparse_sources
+    >>> s = make_sparse_sources(1000, 2, random_state=0)
+    >>> x = make_sparse_sources(1000, 2, mixing=[[0, -1], [1, 0]], random_state=0)
+    >>> bool(np.allclose(x[:, 0], -s[:, 1]))
+    True
+    """
+    rng = check_random_state(random_state)
+    # The variance of a Laplace variable is twice its squared scale.
+    sources = rng.laplace(scale=np.sqrt(0.5), size=(n_samples, n_features))
+    if mixing is None:
+        return np.asarray(sources)
+    A = check_array(mixing, dtype=np.float64)
+    if A.shape != (n_features, n_features):
+        raise ValueError(
+            f"mixing has shape {A.shape}, but must be {(n_features, n_features)}: one row and one "
+            "column for each of n_features."
+        )
+    return np.asarray(sources @ A.T)
+
+
+def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float32]]:
+    """Load grey pictures, with pixels in 0..255.
+
+    Parameters
+    ----------
+    path : str, Path or None, default=None
+        Where the pictures are; the two photographs that scikit-learn carries where None.
+
+        - a picture file, or a folder of them, read in the order of their names;
+        - `.npy`: one picture (height x width) or a stack (n_images x height x width);
+        - `.mat`: the stacks (height x width x n_images) of Olshausen & Field, ref. [21], in the
+          variable `IMAGESr` (`IMAGES_RAW.mat`) or `IMAGES` (`IMAGES.mat`).
+
+    Returns
+    -------
+    images : list of ndarray of shape (height, width)
+        The pictures, in float32. Colours are turned to grey by their luma, unrounded.
+
+    Notes
+    -----
+    `PatchNormalizer` adds ``eps=10`` to the variance of a patch, which is meant for pixels in
+    0..255: in a picture of range 0..1, or in the arbitrary units of `IMAGES_RAW.mat`, it would
+    drown all contrast. So a stack or a 16-bit picture that leaves 0..255, or whose fractions lie
+    in 0..1, is mapped onto 0..255 by the one straight line that takes the least value in the
+    *file* to 0 and the greatest to 255; relative contrast between the pictures of a stack is
+    kept. To keep other units, load the array yourself: `extract_patches` takes any.
+
+    The pictures of `IMAGES.mat` are already whitened and of equal variance. They come as they
+    are, and need neither contrast normalisation nor whitening.
+
+    Examples
+    --------
+    >>> from hebbnmf.datasets import load_natural_images
+    >>> [image.shape for image in load_natural_images()]
+    [(427, 640), (427, 640)]
+    """
+    if path is None:
+        return [_grey(Image.fromarray(rgb)) for rgb in load_sample_images().images]
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"path={str(path)!r} does not exist: give a picture, a folder of pictures, a .npy or a "
+            ".mat file, or None for the bundled photographs."
+        )
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURE_SUFFIXES)
+        if not files:
+            raise FileNotFoundError(
+                f"path={str(path)!r} holds no picture: a folder must hold at least one file that "
+                f"ends in {', '.join(PICTURE_SUFFIXES)}."
+            )
+        return [_load_picture(file) for file in files]
+    if path.suffix == ".npy":
+        return _load_npy(path)
+    if path.suffix == ".mat":
+        return _load_olshausen(path)
+    return [_load_picture(path)]
+
+
+def extract_patches(
+    images: Sequence[ArrayLike],
+    n_patches: int,
+    patch_size: int = 16,
+    *,
+    dtype: DTypeLike = np.float32,
+    random_state: int | np.random.RandomState | None = None,
+) -> NDArray[np.floating]:
+    """Cut square patches from pictures, at random.
+
+    Every position of every picture is equally likely, so a large picture gives more patches than
+    a small one. Positions are drawn with replacement. Only the patches asked for are copied.
+
+    Parameters
+    ----------
+    images : sequence of array-like of shape (height, width)
+        The pictures, of any sizes.
+    n_patches : int
+        Number of patches.
+    patch_size : int, default=16
+        Height and width of a patch, in pixels.
+    dtype : dtype, default=numpy.float32
+        Type of the patches.
+    random_state : int, RandomState or None, default=None
+        Seed of the positions.
+
+    Returns
+    -------
+    patches : ndarray of shape (n_patches, patch_size ** 2)
+        One patch a row, its pixels row by row.
+
+    Examples
+    --------
+    >>> from hebbnmf.datasets import extract_patches, load_natural_images
+    >>> extract_patches(load_natural_images(), 100, random_state=0).shape
+    (100, 256)
+    """
+    for name, value in (("n_patches", n_patches), ("patch_size", patch_size)):
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number of 1 or more.")
+    pictures = [_check_picture(image, f"images[{i}]") for i, image in enumerate(images)]
+    if not pictures:
+        raise ValueError("images is empty: give at least one picture to cut patches from.")
+    n_positions = []
+    for i, picture in enumerate(pictures):
+        if min(picture.shape) < patch_size:
+            raise ValueError(
+                f"images[{i}] has shape {picture.shape}, but no side may be shorter than "
+                f"patch_size={patch_size}: leave that picture out or choose smaller patches."
+            )
+        n_positions.append(
+            (picture.shape[0] - patch_size + 1) * (picture.shape[1] - patch_size + 1)
+        )
+    ends = np.cumsum(n_positions)
+    position = check_random_state(random_state).randint(ends[-1], size=n_patches, dtype=np.int64)
+    source = np.searchsorted(ends, position, side="right")
+
+    patches = np.empty((n_patches, patch_size**2), dtype=dtype)
+    for i, picture in enumerate(pictures):
+        windows = sliding_window_view(picture, (patch_size, patch_size))
+        chosen = np.flatnonzero(source == i)
+        rows, columns = np.divmod(position[chosen] - (ends[i] - n_positions[i]), windows.shape[1])
+        patches[chosen] = windows[rows, columns].reshape(-1, patch_size**2)
+    return patches
+
+
+def _grey(picture: Image.Image) -> NDArray[np.float32]:
+    # By way of RGB, since Pillow has no direct way from palettes and CMYK to floating point.
+    return np.array(picture.convert("RGB").convert("F"))
+
+
+def _to_pixel_range(values: NDArray[np.generic]) -> NDArray[np.float32]:
+    lowest, highest = float(values.min()), float(values.max())
+    fractions = values.dtype.kind == "f" and highest <= 1
+    if lowest >= 0 and highest <= 255 and not fractions:
+        return values.astype(np.float32)
+    if lowest == highest:
+        return np.zeros(values.shape, dtype=np.float32)
+    return ((values.astype(np.float64) - lowest) * (255 / (highest - lowest))).astype(np.float32)
+
+
+def _check_picture(image: ArrayLike, name: str) -> NDArray[np.generic]:
+    picture = np.asarray(image)
+    if picture.ndim != 2 or picture.size == 0 or picture.dtype.kind not in "buif":
+        raise ValueError(
+            f"{name} has shape {picture.shape} and type {picture.dtype}, but a picture must be a "
+            "non-empty 2-D array of real numbers: give grey pictures, as a list or a 3-D stack."
+        )
+    n_bad = picture.size - np.count_nonzero(np.isfinite(picture))
+    if n_bad:
+        raise ValueError(
+            f"{name} has {n_bad} pixels that are NaN or infinite, but pixels must be finite: crop "
+            "or fill them first."
+        )
+    return picture
+
+
+def _load_picture(path: Path) -> NDArray[np.float32]:
+    try:
+        with Image.open(path) as picture:
+            deep = picture.mode.startswith(SEVERAL_BYTES_A_PIXEL)
+            pixels = np.asarray(picture) if deep else _grey(picture)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"path={str(path)!r} cannot be read as a picture ({error}): the file must be whole and "
+            "of a format that Pillow knows; convert or remove it."
+        ) from error
+    return _split(pixels[np.newaxis], path, rescale=deep)[0]
+
+
+def _load_npy(path: Path) -> list[NDArray[np.float32]]:
+    try:
+        stack = np.load(path, allow_pickle=False)
+    except (EOFError, OSError, ValueError) as error:
+        raise ValueError(
+            f"path={str(path)!r} cannot be read as an array ({error}): write it with numpy.save, "
+            "from plain numbers."
+        ) from error
+    if stack.ndim not in (2, 3):
+        raise ValueError(
+            f"path={str(path)!r} holds an array of shape {stack.shape}, but must hold one picture "
+            "(height x width) or a stack (n_images x height x width)."
+        )
+    return _split(stack if stack.ndim == 3 else stack[np.newaxis], path, rescale=True)
+
+
+def _load_olshausen(path: Path) -> list[NDArray[np.float32]]:
+    try:
+        variables = loadmat(path)
+    # A damaged file surfaces as any of a dozen types, from zlib.error to TypeError.
+    except Exception as error:
+        raise ValueError(
+            f"path={str(path)!r} cannot be read as a MATLAB file ({error}): fetch it again, or "
+            "save it in a format before 7.3."
+        ) from error
+    for name, rescale in (("IMAGESr", True), ("IMAGES", False)):
+        if name in variables:
+            return _split(np.moveaxis(np.atleast_3d(variables[name]), -1, 0), path, rescale)
+    found = ", ".join(sorted(name for name in variables if not name.startswith("__"))) or "nothing"
+    raise ValueError(
+        f"path={str(path)!r} holds the variables: {found}; one must be named IMAGESr (raw) or "
+        "IMAGES (whitened)."
+    )
+
+
+def _split(stack: NDArray[np.generic], path: Path, rescale: bool) -> list[NDArray[np.float32]]:
+    if len(stack) == 0:
+        raise ValueError(f"path={str(path)!r} holds no pictures, but must hold at least one.")
+    for i, picture in enumerate(stack):
+        _check_picture(picture, f"picture {i} of path={str(path)!r}")
+    pixels = _to_pixel_range(stack) if rescale else stack
+    # Pictures made contiguous: in Olshausen & Field's layout neighbouring pixels lie far apart.
+    return list(np.ascontiguousarray(pixels, dtype=np.float32))

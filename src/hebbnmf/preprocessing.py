@@ -1,0 +1,337 @@
+"""What stands upstream of the network in section III.C: contrast normalisation and whitening.
+
+The recipe is that of ref. [2] of the paper (Coates & Ng), for pixels in 0..255: each patch is
+centred and divided by its contrast, then the ensemble of patches is whitened.
+"""
+
+from functools import cached_property
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_array, gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+FLOATS = [np.float64, np.float32]
+ROWS_AT_ONCE = 8192
+
+
+class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Centre each patch and divide it by its contrast.
+
+    Each row is treated on its own: nothing is learned, and `fit` only records the number of
+    pixels.
+
+    Parameters
+    ----------
+    eps : float, default=10.0
+        Added to the variance of a patch, so that flat patches are not blown up into noise. The
+        default suits pixels in 0..255; pixels multiplied by `a` ask for `eps * a**2`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of pixels in a patch.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` saw a data frame.
+
+    Notes
+    -----
+    A row x becomes ``(x - mean(x)) / sqrt(var(x) + eps)``. A patch without any contrast becomes
+    zero, also where ``eps=0``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import PatchNormalizer
+    >>> PatchNormalizer(eps=0.0).fit_transform([[1.0, 3.0], [20.0, 20.0]])
+    array([[-1.,  1.],
+           [ 0.,  0.]])
+    """
+
+    def __init__(self, eps: float = 10.0) -> None:
+        self.eps = eps
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+        """Check the patches and the parameter; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The patches, one a row.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PatchNormalizer
+            The transformer itself.
+        """
+        _check_eps(self.eps)
+        _validate(self, X, reset=True)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Normalise each patch.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The patches, one a row.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_features)
+            Patches of zero mean and, where their variance is well above `eps`, unit variance.
+        """
+        _check_eps(self.eps)
+        patches = _validate(self, X, reset=False)
+        mean = patches.mean(axis=1, keepdims=True)
+        centred = patches - mean
+        variance = np.square(centred).mean(axis=1, keepdims=True)
+        contrast = np.sqrt(variance + patches.dtype.type(self.eps))
+        # The mean of equal numbers may be off by a rounding error: that residue is no contrast.
+        flat = contrast <= patches.shape[1] * np.finfo(patches.dtype).eps * np.abs(mean)
+        return np.asarray(centred / np.where(flat, np.inf, contrast), dtype=patches.dtype)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: D105
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Decorrelate features by the symmetric whitening matrix, learned at once or from a stream.
+
+    Of all whitening matrices the symmetric one moves the data least, so that a whitened patch
+    still looks like a patch. Mean and covariance are accumulated in float64, whatever the data
+    are, and do not depend on how a stream is cut into chunks (but for rounding).
+
+    Parameters
+    ----------
+    eps : float, default=0.01
+        Added to each eigenvalue of the covariance: directions of much smaller variance are not
+        amplified to unit variance. The default suits 16 x 16 patches from `PatchNormalizer`.
+        With ``eps=0`` the whitening is exact, and the covariance must have full rank; patches
+        centred one by one never have it.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples seen.
+    covariance_ : ndarray of shape (n_features, n_features)
+        Their covariance, normalised by the number of samples.
+    whitening_ : ndarray of shape (n_features, n_features)
+        The matrix Q of Eq. (11), symmetric. After `partial_fit` it is computed when first asked
+        for, so that short chunks stay cheap.
+    n_samples_seen_ : int
+        Number of samples seen.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` saw a data frame.
+
+    Notes
+    -----
+    ``Q = V (D + eps)^(-1/2) V'``, with ``V D V'`` the covariance; a row x becomes
+    ``(x - mean) Q``. A constant feature becomes zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import ZCAWhitener
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 2)) @ [[3.0, 1.0], [0.0, 1.0]]
+    >>> Z = ZCAWhitener(eps=0.0).fit_transform(X)
+    >>> bool(np.allclose(Z.T @ Z / 500, np.eye(2)))
+    True
+    """
+
+    def __init__(self, eps: float = 0.01) -> None:
+        self.eps = eps
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+        """Learn mean, covariance and whitening matrix, forgetting earlier samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : ZCAWhitener
+            The fitted transformer.
+        """
+        _check_eps(self.eps)
+        samples = _validate(self, X, reset=True)
+        self._forget()
+        # In pieces, so that float32 samples are never copied whole into float64.
+        for rows in gen_batches(samples.shape[0], ROWS_AT_ONCE):
+            self._merge(samples[rows])
+        self.whitening_  # noqa: B018  A singular covariance is reported here, not in `transform`.
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+        """Add a chunk of samples, of one row or many, to mean and covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The chunk.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : ZCAWhitener
+            The transformer itself.
+        """
+        _check_eps(self.eps)
+        first = not hasattr(self, "n_samples_seen_")
+        samples = _validate(self, X, reset=first)
+        if first:
+            self._forget()
+        self._merge(samples)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Whiten samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_features)
+            ``(X - mean_) @ whitening_``, in the precision of X.
+        """
+        check_is_fitted(self)
+        samples = _validate(self, X, reset=False)
+        dtype = samples.dtype
+        return np.asarray((samples - self.mean_.astype(dtype)) @ self.whitening_.astype(dtype))
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Whitened samples.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            The samples before whitening.
+        """
+        check_is_fitted(self)
+        whitened = check_array(X, dtype=FLOATS)
+        if whitened.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {whitened.shape[1]} features, but this ZCAWhitener was fitted with "
+                f"{self.n_features_in_}: give samples that its transform returned."
+            )
+        dtype = whitened.dtype
+        samples = whitened @ self._covariance_power(0.5).astype(dtype) + self.mean_.astype(dtype)
+        return np.asarray(samples)
+
+    @cached_property
+    def whitening_(self) -> NDArray[np.float64]:
+        """The matrix Q of Eq. (11)."""
+        check_is_fitted(self)
+        return self._covariance_power(-0.5)
+
+    def _forget(self) -> None:
+        self.n_samples_seen_ = 0
+        self.mean_ = np.zeros(self.n_features_in_)
+        self.covariance_ = np.zeros((self.n_features_in_, self.n_features_in_))
+
+    def _merge(self, X: NDArray[np.floating]) -> None:
+        # Chan, Golub & LeVeque (1979): moments about each part's own mean, never raw moments,
+        # which cancel where the mean is large.
+        X = X.astype(np.float64)
+        mean = X.mean(axis=0)
+        X -= mean
+        n_samples = self.n_samples_seen_ + X.shape[0]
+        share = X.shape[0] / n_samples
+        shift = mean - self.mean_
+        self.covariance_ = (
+            (1 - share) * self.covariance_
+            + X.T @ X / n_samples
+            + share * (1 - share) * np.outer(shift, shift)
+        )
+        self.mean_ = self.mean_ + share * shift
+        self.n_samples_seen_ = n_samples
+        self.__dict__.pop("whitening_", None)
+
+    def _covariance_power(self, exponent: float) -> NDArray[np.float64]:
+        """Return ``V (D + eps)^exponent V'``."""
+        variances, axes = eigh(self.covariance_)
+        # Rounding turns zero eigenvalues into small ones of either sign.
+        residue = variances.size * np.finfo(np.float64).eps * variances[-1]
+        spectrum = np.maximum(variances, 0.0) + self.eps
+        if spectrum[0] <= residue:
+            raise ValueError(
+                f"eps={self.eps!r} cannot whiten a covariance of rank "
+                f"{np.count_nonzero(variances > residue)} in {variances.size} features: with "
+                "dependent or constant features eps must be positive; try eps=0.01."
+            )
+        return np.asarray((axes * spectrum**exponent) @ axes.T)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: D105
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> NDArray[np.floating]:
+    """Turn weights on whitened patches into the filters that act on images (section III.C).
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Feedforward weights W, as learned from whitened patches.
+    whitener : ZCAWhitener
+        The fitted whitener that these patches came from.
+
+    Returns
+    -------
+    filters : ndarray of shape (n_components, n_features)
+        The rows of ``W Q``: those of Fig. 4A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import ZCAWhitener, image_filters
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> whitener = ZCAWhitener().fit(X)
+    >>> filters = image_filters(np.eye(3), whitener)
+    >>> centred = X - whitener.mean_
+    >>> bool(np.allclose(centred @ filters.T, whitener.transform(X)))
+    True
+    """
+    weights = check_array(components, dtype=FLOATS, ensure_min_samples=0)
+    check_is_fitted(whitener)
+    if weights.shape[1] != whitener.n_features_in_:
+        raise ValueError(
+            f"components have {weights.shape[1]} features, but the whitener was fitted with "
+            f"{whitener.n_features_in_}: give the whitener that prepared their training data."
+        )
+    return np.asarray(weights @ whitener.whitening_.astype(weights.dtype))
+
+
+def _validate(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
+    return np.asarray(validate_data(estimator, X, dtype=FLOATS, reset=reset))
+
+
+def _check_eps(eps: float) -> None:
+    if not isinstance(eps, Real) or not 0 <= eps < np.inf:
+        raise ValueError(f"eps={eps!r} must be a finite number >= 0; 0 adds nothing.")

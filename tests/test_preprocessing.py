@@ -1,0 +1,198 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hebbnmf.datasets import extract_patches, load_natural_images
+from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters
+
+
+def correlated(n_samples=200, n_features=6, seed=0):
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((n_features, n_features))
+    return rng.standard_normal((n_samples, n_features)) @ mixing + rng.normal(size=n_features)
+
+
+@parametrize_with_checks([PatchNormalizer(), ZCAWhitener()])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("transformer", [PatchNormalizer(), ZCAWhitener()])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_keep_their_names(transformer, library):
+    X = pd.DataFrame(correlated(20, 3), columns=["a", "b", "c"])
+    frame = transformer.set_output(transform=library).fit_transform(X)
+    assert list(frame.columns) == ["a", "b", "c"]
+    plain = transformer.set_output(transform="default").fit_transform(X)
+    np.testing.assert_array_equal(frame.to_numpy(), plain)
+
+
+def test_normalised_patch_is_the_formula():
+    X = correlated(5, 16) * 30 + 100
+    expected = [(x - np.mean(x)) / np.sqrt(np.var(x) + 10.0) for x in X]
+    np.testing.assert_allclose(PatchNormalizer().fit_transform(X), expected)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0.1, 1e3), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_normalising_ignores_brightness_and_without_eps_contrast(shift, scale, seed):
+    X = np.random.default_rng(seed).standard_normal((3, 16))
+    normalizer = PatchNormalizer(eps=0.0)
+    np.testing.assert_allclose(
+        normalizer.fit_transform(scale * X + shift), normalizer.fit_transform(X), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("eps", [0.0, 10.0])
+@pytest.mark.parametrize("value", [0.0, 0.1, -3e7])
+def test_flat_patch_becomes_zero(value, eps, dtype):
+    flat = np.full((2, 49), value, dtype=dtype)
+    answer = PatchNormalizer(eps=eps).fit_transform(flat)
+    np.testing.assert_allclose(answer, 0.0, atol=1e-6)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.floats(-1e6, 1e6))
+@settings(deadline=None)
+def test_any_chunking_gives_the_moments_of_the_whole(sizes, offset):
+    X = correlated(sum(sizes), 4) + offset
+    whitener = ZCAWhitener()
+    for chunk in np.split(X.copy(), np.cumsum(sizes)[:-1]):
+        whitener.partial_fit(chunk)
+    assert whitener.n_samples_seen_ == len(X)
+    np.testing.assert_allclose(whitener.mean_, X.mean(axis=0), rtol=1e-12, atol=1e-12)
+    expected = np.cov(X.T, bias=True)
+    # Raw second moments would lose offset**2 * 1e-16 = 1e-4 here.
+    np.testing.assert_allclose(whitener.covariance_, expected, atol=1e-8)
+
+
+def test_fit_equals_partial_fit_and_forgets():
+    X, other = correlated(), correlated(seed=1)
+    once = ZCAWhitener().fit(X)
+    again = ZCAWhitener().fit(other).fit(X)
+    streamed = ZCAWhitener().partial_fit(X[:1]).partial_fit(X[1:])
+    np.testing.assert_array_equal(again.whitening_, once.whitening_)
+    np.testing.assert_allclose(streamed.whitening_, once.whitening_, rtol=1e-9, atol=1e-12)
+
+
+def test_fit_in_pieces_sees_every_row(monkeypatch):
+    X = correlated(50)
+    whole = ZCAWhitener().fit(X)
+    monkeypatch.setattr("hebbnmf.preprocessing.ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(ZCAWhitener().fit(X).covariance_, whole.covariance_)
+
+
+def test_new_samples_renew_the_whitening_matrix():
+    X = correlated()
+    whitener = ZCAWhitener().fit(X[:100])
+    before = whitener.whitening_.copy()
+    after = whitener.partial_fit(X[100:]).whitening_
+    assert not np.allclose(before, after)
+    np.testing.assert_allclose(after, ZCAWhitener().fit(X).whitening_)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.5])
+def test_whitened_covariance_is_known(eps):
+    X = correlated()
+    whitener = ZCAWhitener(eps=eps)
+    Z = whitener.fit_transform(X)
+    variances, axes = np.linalg.eigh(np.cov(X.T, bias=True))
+    expected = (axes * (variances / (variances + eps))) @ axes.T
+    np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.cov(Z.T, bias=True), expected, atol=1e-12)
+    np.testing.assert_allclose(whitener.whitening_, whitener.whitening_.T, atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-12)])
+def test_inverse_restores_samples_of_any_rank(dtype, tolerance):
+    X = correlated(100, 6).astype(dtype)
+    X[:, 2] = 5.0
+    X[:, 3] = X[:, 4]
+    whitener = ZCAWhitener().fit(X)
+    Z = whitener.transform(X)
+    np.testing.assert_allclose(Z[:, 2], 0.0, atol=10 * tolerance)
+    restored = whitener.inverse_transform(Z)
+    assert restored.dtype == dtype
+    np.testing.assert_allclose(restored, X, atol=tolerance, rtol=tolerance)
+
+
+def test_single_sample_and_constant_data_are_defined():
+    x = np.array([[3.0, 4.0]])
+    whitener = ZCAWhitener(eps=0.25).partial_fit(x)
+    np.testing.assert_array_equal(whitener.transform(x), [[0.0, 0.0]])
+    np.testing.assert_allclose(whitener.whitening_, 2.0 * np.eye(2))
+
+
+@pytest.mark.parametrize("X", [np.ones((5, 3)), np.eye(3), correlated(4, 3)[:, [0, 1, 1]]])
+def test_exact_whitening_of_a_singular_covariance_is_refused(X):
+    with pytest.raises(ValueError, match=r"eps=0.0 cannot whiten .* rank .*try eps=0.01"):
+        ZCAWhitener(eps=0.0).fit(X)
+
+
+def test_a_stream_may_start_singular():
+    X = correlated(50, 3)
+    whitener = ZCAWhitener(eps=0.0).partial_fit(X[:2])
+    with pytest.raises(ValueError, match="rank 1 in 3 features"):
+        whitener.transform(X)
+    Z = whitener.partial_fit(X[2:]).transform(X)
+    np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-10)
+
+
+@pytest.mark.parametrize("transformer", [PatchNormalizer, ZCAWhitener])
+@pytest.mark.parametrize("eps", [-1.0, np.nan, np.inf, "ten"])
+def test_bad_eps_is_refused(transformer, eps):
+    with pytest.raises(ValueError, match=r"eps=.* must be a finite number >= 0"):
+        transformer(eps=eps).fit(correlated())
+
+
+def test_inverse_refuses_another_width():
+    with pytest.raises(ValueError, match="X has 3 features"):
+        ZCAWhitener().fit(correlated()).inverse_transform(np.ones((2, 3)))
+
+
+def test_pickled_whitener_continues_the_stream():
+    X = correlated()
+    whitener = ZCAWhitener().partial_fit(X[:50])
+    copy = pickle.loads(pickle.dumps(whitener))
+    np.testing.assert_array_equal(
+        copy.partial_fit(X[50:]).whitening_, whitener.partial_fit(X[50:]).whitening_
+    )
+
+
+def test_image_filters_answer_to_images_as_weights_to_whitened_ones():
+    X = correlated()
+    whitener = ZCAWhitener().fit(X)
+    W = np.random.default_rng(1).standard_normal((4, 6))
+    filters = image_filters(W, whitener)
+    np.testing.assert_allclose((X - X.mean(axis=0)) @ filters.T, whitener.transform(X) @ W.T)
+    assert image_filters(W.astype(np.float32), whitener).dtype == np.float32
+    assert image_filters(np.empty((0, 6)), whitener).shape == (0, 6)
+
+
+def test_image_filters_refuse_strangers():
+    with pytest.raises(ValueError, match="components have 3 features"):
+        image_filters(np.ones((2, 3)), ZCAWhitener().fit(correlated()))
+    with pytest.raises(NotFittedError):
+        image_filters(np.ones((2, 3)), ZCAWhitener())
+
+
+def test_natural_patches_come_out_white():
+    patches = extract_patches(load_natural_images(), 20_000, 8, random_state=0)
+    Z = make_pipeline(PatchNormalizer(), ZCAWhitener()).fit_transform(patches)
+    assert Z.dtype == np.float32
+    variances, axes = np.linalg.eigh(
+        np.cov(PatchNormalizer().fit_transform(patches).T.astype(float), bias=True)
+    )
+    # One direction is lost to centring; eps = 0.01 leaves the weak ones below unit variance.
+    strong = axes[:, variances > 0.1]
+    assert strong.shape[1] > 10
+    covariance = np.cov((Z @ strong).T, bias=True)
+    np.testing.assert_allclose(covariance, np.eye(strong.shape[1]), atol=0.1)
+    assert np.cov(Z.T, bias=True).trace() < 64
