@@ -22,13 +22,12 @@ def online_snmf(
         for _ in range(max_sweeps):
             before = y.copy()
             for i in active_set:
-                drive = sum(W[i, j] * x[j] for j in range(n))
-                inhibition = sum(M[i, k] * y[k] for k in range(m) if k != i)
+                net = W[i] @ x - M[i] @ y
                 if quartic:
-                    others = sum(y[k] ** 2 for k in range(m) if k != i)
-                    y[i] = minimum_of_equation_6(Yhat[i], others - x @ x, drive - inhibition)
+                    others = y @ y - y[i] ** 2
+                    y[i] = minimum_of_equation_6(Yhat[i], others - x @ x, net)
                 else:
-                    y[i] = max(drive - inhibition, 0.0)
+                    y[i] = max(net, 0.0)
             if np.abs(y - before).max() <= tol * y.max():
                 break
         else:

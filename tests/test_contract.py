@@ -1,7 +1,5 @@
 """scikit-learn's contract for estimators, in both dynamics, and what its own checks leave out."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,15 +12,18 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hebbnmf import OnlineSNMF
+from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
-ESTIMATORS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic")]
+ESTIMATORS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
 OUTPUT_CHECKS = [
-    check
-    for name, check in inspect.getmembers(estimator_checks, inspect.isfunction)
-    if name.startswith(("check_set_output", "check_global_set_output", "check_global_output"))
-    or name
-    in ("check_transformer_get_feature_names_out", "check_dataframe_column_names_consistency")
-    or name == "check_transformer_get_feature_names_out_pandas"
+    estimator_checks.check_transformer_get_feature_names_out,
+    estimator_checks.check_transformer_get_feature_names_out_pandas,
+    estimator_checks.check_dataframe_column_names_consistency,
+    estimator_checks.check_set_output_transform,
+    estimator_checks.check_set_output_transform_pandas,
+    estimator_checks.check_set_output_transform_polars,
+    estimator_checks.check_global_output_transform_pandas,
+    estimator_checks.check_global_set_output_transform_polars,
 ]
 
 
@@ -31,7 +32,9 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.dynamics)
+# These checks fit on a frame and transform an array on purpose, and the other way round.
+@pytest.mark.filterwarnings("ignore:X .* feature names, but")
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 @pytest.mark.parametrize("check", OUTPUT_CHECKS, ids=lambda c: c.__name__)
 def test_scikit_learn_output_check(estimator, check):
     check(type(estimator).__name__, clone(estimator))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.io import savemat
@@ -184,7 +184,6 @@ def test_non_finite_float_picture_is_refused(tmp_path):
     st.integers(1, 3),
     st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None)
 def test_every_patch_is_a_window_of_a_picture(shapes, size, seed):
     # Pixels number themselves, so a patch tells where it came from.
     starts = np.cumsum([0] + [h * w for h, w in shapes])

@@ -18,7 +18,6 @@ classes = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 2)), min_size=1,
 
 
 @given(classes)
-@settings(deadline=None)
 def test_accuracy_is_that_of_the_best_renaming(pairs):
     y_true, labels = np.array(pairs).T
     names = [dict(zip([0, 1, 2], order, strict=True)) for order in permutations(range(3))]
@@ -52,7 +51,6 @@ activities = arrays(
 
 
 @given(activities, st.floats(1e-3, 1e3))
-@settings(deadline=None)
 def test_sparsity_is_bounded_free_of_scale_and_mirrors_its_transpose(Y, scale):
     sparsity = activity_sparsity(Y)
     for values in (sparsity.lifetime, sparsity.population):
@@ -103,7 +101,6 @@ def test_negative_activity_is_refused():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-@settings(deadline=None)
 def test_alignment_ignores_lengths_and_rotations(seed, n):
     rng = np.random.default_rng(seed)
     W, directions = rng.standard_normal((5, n)), rng.standard_normal((n, n))
@@ -226,7 +223,7 @@ def test_explained_share_falls_as_noise_grows():
 
 
 @given(st.floats(1e-6, 1e6), st.floats(-10, 10), st.integers(0, 2**32 - 1))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_scale_and_offset_do_not_matter_and_sign_turns_the_phase(scale, offset, seed):
     filters, _ = random_gabors(4, seed)
     filters += 0.1 * np.random.default_rng(seed).standard_normal(filters.shape)

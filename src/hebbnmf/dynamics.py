@@ -166,13 +166,14 @@ def quartic_minimum(p: float, c: float) -> float:
         b = p / (3 * a)
         return float(c / (a * a + a * b + b * b))
     q = -p / 3
-    half, edge = 0.5 * c, q * np.sqrt(q)
-    if half >= edge:
+    half, ratio = 0.5 * c, 0.5 * c / q / np.sqrt(q)
+    if ratio > 1:
+        edge = q * np.sqrt(q)
         a = np.cbrt(half + np.sqrt(half - edge) * np.sqrt(half + edge))
         return float(a + q / a)
-    if half <= -edge:
+    if ratio <= -1:
         return 0.0
-    y = 2 * np.sqrt(q) * np.cos(np.arccos(half / edge) / 3)
+    y = 2 * np.sqrt(q) * np.cos(np.arccos(ratio) / 3)
     # The energy at a root is -(y^2/4) (3 y^2 + 2 p): below its value at 0 only if negative.
     return float(y) if y * y > 2 * q else 0.0
 

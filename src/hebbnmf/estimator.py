@@ -116,8 +116,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     ...     Y = net.partial_fit_transform(chunk)
     >>> net.n_components_, Y.shape
     (3, (100, 3))
-    >>> net.predict([[1.1, 1.1], [-0.6, 0.9], [-0.1, -0.3], [0.0, 0.0]]).tolist()
-    [0, 1, 2, -1]
+    >>> net.predict([[1.1, 1.1], [-0.6, 0.9], [0.0, 0.0]]).tolist()
+    [1, 0, -1]
     """
 
     _network: Network
@@ -178,7 +178,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
                 f"any sample, at most {largest**2:.3g} in these data; lower it, or scale X up.",
                 stacklevel=2,
             )
-        self.labels_ = self.predict(X)
+        self.labels_ = self._predict(X)
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -259,15 +259,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             Indices of units; -1 for a sample that no unit answers.
         """
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        labels = np.empty(len(X), np.intp)
-        n_unconverged = 0
-        for rows in gen_batches(len(X), 8 * _CHUNK):
-            Y, failed = self._network.answer(X[rows])
-            labels[rows] = cluster_labels(Y)
-            n_unconverged += failed
-        self._warn(n_unconverged, len(X))
-        return labels
+        return self._predict(self._validate(X, reset=False))
 
     @property
     def components_(self) -> FloatArray:
@@ -310,11 +302,11 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """Check parameters and data; only then make the network, or set its rules anew."""
         settings = self._checked_settings()
         dtype = [np.float64, np.float32] if reset else self._network.dtype
-        rows: FloatArray = validate_data(self, X, dtype=dtype, order="C", reset=reset)
+        with np.errstate(over="ignore"):
+            rows: FloatArray = validate_data(self, X, dtype=dtype, order="C", reset=reset)
+            largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max()
         # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
         limit = min(float(np.finfo(rows.dtype).max), float(np.sqrt(np.finfo(np.float64).max)))
-        with np.errstate(over="ignore"):
-            largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max()
         if largest > limit:
             raise ValueError(
                 f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} "
@@ -348,6 +340,16 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
                 raise ValueError(f"{name}={value!r} cannot be used: set it to {rule}.")
         names = ("n_components", "rank_penalty", "initial_activity", "activity_gain")
         return {name: getattr(self, name) for name in (*names, "dynamics", "tol", "max_sweeps")}
+
+    def _predict(self, X: FloatArray) -> NDArray[np.intp]:
+        labels = np.empty(len(X), np.intp)
+        n_unconverged = 0
+        for rows in gen_batches(len(X), 8 * _CHUNK):
+            Y, failed = self._network.answer(X[rows])
+            labels[rows] = cluster_labels(Y)
+            n_unconverged += failed
+        self._warn(n_unconverged, len(X))
+        return labels
 
     def _finish_chunk(self, labels: NDArray[np.intp], n_unconverged: int) -> None:
         self.labels_ = labels

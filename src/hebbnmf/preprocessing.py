@@ -97,7 +97,7 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         flat = contrast <= patches.shape[1] * np.finfo(patches.dtype).eps * np.abs(mean)
         return np.asarray(centred / np.where(flat, np.inf, contrast), dtype=patches.dtype)
 
-    def __sklearn_tags__(self) -> Any:  # noqa: D105
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -286,7 +286,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return np.asarray((axes * spectrum**exponent) @ axes.T)
 
-    def __sklearn_tags__(self) -> Any:  # noqa: D105
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -1,0 +1,248 @@
+"""OnlineSNMF: what it refuses, what it warns of, and how it behaves at the extremes."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from hebbnmf import OnlineSNMF
+from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
+
+GOOD = np.array([[1.0, 2.0], [-3.0, 0.5], [0.1, -1.0]])
+BAD_DATA = {
+    "NaN": ([[1.0, np.nan]], "NaN"),
+    "infinity": ([[1.0, np.inf]], "infinity"),
+    "square overflows": ([[1e160, 1.0]], "squared norm inf, above the limit of 1.34e.154"),
+    "fourth power overflows": ([[1e78, 1.0]], "squared norm 1e.156, above the limit"),
+    "wrong width": ([[1.0, 2.0, 3.0]], "3 features, but OnlineSNMF is expecting 2 features"),
+    "1-D": ([1.0, 2.0], "Expected 2D array, got 1D array"),
+    "3-D": (np.ones((2, 2, 2)), "3"),
+    "empty": (np.empty((0, 2)), "0 sample"),
+    "strings": ([["a", "b"]], "could not convert string to float"),
+    "objects": ([[object(), object()]], "must be a string or a real number"),
+    "sparse": (csr_array(GOOD), "Sparse data was passed"),
+    "complex": (GOOD + 1j, "Complex data not supported"),
+}
+BAD_PARAMETERS = {
+    "n_components": [0, -1, 2.5, True, None],
+    "rank_penalty": [-1e-9, np.nan, np.inf, "1", None],
+    "initial_activity": [0.0, -1.0, np.nan, "plain"],
+    "activity_gain": [0.0, -1.0, np.nan, np.inf],
+    "dynamics": ["linear", None, 7],
+    "tol": [0.0, -1e-4, np.nan],
+    "max_sweeps": [0, 1.5],
+    "n_epochs": [0, -2],
+    "shuffle": ["yes", None],
+}
+
+
+def state(net):
+    return pickle.dumps((net.components_, net.lateral_weights_, net.cumulative_activity_))
+
+
+@pytest.mark.parametrize("learn", ["partial_fit", "partial_fit_transform"])
+@pytest.mark.parametrize(("bad", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data_in_a_later_chunk_are_refused_and_leave_the_network_as_it_was(bad, message, learn):
+    net = OnlineSNMF(2).partial_fit(GOOD)
+    before, seen = state(net), net.n_samples_seen_
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(net, learn)(bad)
+    assert (state(net), net.n_samples_seen_) == (before, seen)
+
+
+@pytest.mark.parametrize("bad", [case for name, case in BAD_DATA.items() if name != "wrong width"])
+def test_bad_data_in_the_first_chunk_leave_no_network_behind(bad):
+    net = OnlineSNMF(2)
+    with pytest.raises((ValueError, TypeError), match=bad[1]):
+        net.partial_fit(bad[0])
+    with pytest.raises(NotFittedError):
+        net.transform(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD_PARAMETERS.items() for value in values],
+)
+def test_a_bad_parameter_is_named_with_its_value_and_rule(name, value):
+    net = OnlineSNMF().set_params(**{name: value})
+    with pytest.raises(ValueError, match=f"^{name}=.* cannot be used: set it to .*\\.$"):
+        net.fit(GOOD)
+
+
+def test_a_bad_parameter_in_mid_stream_leaves_the_network_as_it_was():
+    net = OnlineSNMF(2).partial_fit(GOOD)
+    before = state(net)
+    with pytest.raises(ValueError, match="tol=0 cannot be used"):
+        net.set_params(tol=0).partial_fit(GOOD)
+    assert state(net) == before
+
+
+def test_float32_rows_whose_square_overflows_are_refused():
+    with pytest.raises(ValueError, match=r"above the limit of 3.4e\+38 for float32"):
+        OnlineSNMF().fit(np.full((2, 2), 1e25, np.float32))
+
+
+@pytest.mark.parametrize("method", ["predict", "transform"])
+def test_answering_before_learning_is_refused(method):
+    with pytest.raises(NotFittedError):
+        getattr(OnlineSNMF(), method)(GOOD)
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+def test_the_first_chunk_may_be_one_row(dynamics):
+    net = OnlineSNMF(rank_penalty=0.5, dynamics=dynamics)
+    np.testing.assert_allclose(net.partial_fit_transform([[3.0, 4.0]]), [[5.0]])
+    np.testing.assert_allclose(net.components_, [[0.6, 0.8]])
+    np.testing.assert_allclose(net.cumulative_activity_, [25.0])
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+@pytest.mark.parametrize("first", [[], [GOOD]])
+def test_a_row_of_zeros_answers_zeros_and_teaches_nothing(first, dynamics):
+    net = OnlineSNMF(5, rank_penalty=0.0, dynamics=dynamics)
+    for chunk in first:
+        net.partial_fit(chunk)
+    zeros = np.zeros((1, 2))
+    seen = getattr(net, "n_samples_seen_", 0)
+    before = state(net) if first else None
+    assert not net.partial_fit_transform(zeros).any()
+    assert net.labels_.tolist() == net.predict(zeros).tolist() == [-1]
+    assert net.n_samples_seen_ == seen + 1
+    if first:
+        assert state(net) == before
+    else:
+        assert net.n_components_ == 0
+
+
+def test_a_fit_without_units_warns_with_the_scale_of_the_data():
+    with pytest.warns(UserWarning, match=r"rank_penalty=1000.0 .* at most 85.6 in these data"):
+        net = OnlineSNMF(rank_penalty=1000.0).fit(GOOD)
+    assert net.transform(GOOD).shape == (3, 0)
+    assert net.labels_.tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+def test_unconverged_answers_give_one_warning_a_call_with_their_number(dynamics):
+    X = make_sparse_sources(200, 8, random_state=0)
+    net = OnlineSNMF(16, dynamics=dynamics, max_sweeps=1, tol=1e-9)
+    calls = (net.fit, net.partial_fit, net.partial_fit_transform, net.transform, net.predict)
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(X)
+        # fit presents the data, then labels them with the final weights.
+        assert len(caught) == (2 if call == net.fit else 1)
+        assert issubclass(caught[0].category, ConvergenceWarning)
+        assert "of 200 samples did not converge within max_sweeps=1;" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+class TestExtremes:
+    def test_one_feature(self, dynamics):
+        X = np.array([[1.0], [2.0], [-1.0], [3.0], [-2.0]])
+        net = OnlineSNMF(3, rank_penalty=0.1, dynamics=dynamics).fit(X)
+        np.testing.assert_allclose(net.transform(X), np.maximum(X * [[1.0, -1.0]], 0), atol=1e-3)
+
+    def test_one_component_answers_its_projection(self, dynamics):
+        X = make_sparse_sources(50, 3, random_state=0)
+        net = OnlineSNMF(1, rank_penalty=0.0, dynamics=dynamics).fit(X)
+        assert net.components_.shape == (1, 3)
+        assert net.lateral_weights_.tolist() == [[0.0]]
+        if dynamics == "rectified":
+            np.testing.assert_allclose(net.transform(X), np.maximum(X @ net.components_.T, 0))
+
+    def test_more_components_than_samples(self, dynamics):
+        net = OnlineSNMF(1000, rank_penalty=0.0, dynamics=dynamics).fit(GOOD)
+        assert net.n_components_ <= 3
+        assert net.transform(GOOD).shape == (3, net.n_components_)
+
+    def test_the_same_row_a_thousand_times_is_one_unit(self, dynamics):
+        x = np.array([[0.3, -1.7, 2.2]])
+        net = OnlineSNMF(10, rank_penalty=0.0, dynamics=dynamics, tol=1e-10)
+        Y = net.partial_fit_transform(np.repeat(x, 1000, axis=0))
+        norm = np.linalg.norm(x)
+        np.testing.assert_allclose(Y, norm, rtol=1e-9)
+        assert Y.shape == (1000, 1)
+        np.testing.assert_allclose(net.components_, x / norm, rtol=1e-9)
+        np.testing.assert_allclose(net.cumulative_activity_, 1000 * norm**2)
+
+    def test_orthogonal_rows_get_a_unit_each_and_no_inhibition(self, dynamics):
+        X = np.tile(2 * np.eye(4), (3, 1))
+        net = OnlineSNMF(10, rank_penalty=0.0, dynamics=dynamics).fit(X)
+        np.testing.assert_allclose(net.components_, np.eye(4), atol=1e-12)
+        assert not net.lateral_weights_.any()
+        np.testing.assert_allclose(net.transform(X), X, atol=1e-12)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_no_penalty_recruits_every_unit_and_stays_finite(self, dtype, dynamics):
+        X = np.repeat(make_sparse_sources(100, 3, random_state=4), 2, axis=0).astype(dtype)
+        net = OnlineSNMF(20, rank_penalty=0.0, dynamics=dynamics, tol=1e-6).fit(X)
+        assert net.n_components_ == 20 or dynamics == "quartic"
+        assert np.isfinite(net.components_).all()
+        # A unit is born from at least a share `floor` of |x|^2: no weight beyond its root.
+        assert np.abs(net.components_).max() < 1e4
+
+
+def test_the_learning_rate_never_exceeds_one():
+    # y^2 = 25 against a cumulative activity of 1 + 0.01 * 25: the row starts anew, as at birth.
+    net = OnlineSNMF(1, rank_penalty=0.0, initial_activity=1.0, activity_gain=0.01)
+    net.partial_fit([[0.5, 0.0], [5.0, 0.0]])
+    np.testing.assert_allclose(net.components_, [[1.0, 0.0]])
+    np.testing.assert_allclose(net.cumulative_activity_, [1.25])
+
+
+def test_epochs_and_order_are_those_asked_for():
+    X, _ = make_three_gaussians(90, random_state=0)
+    by_hand = OnlineSNMF(3, rank_penalty=0.1)
+    rng = np.random.RandomState(7)
+    for _ in range(3):
+        by_hand.partial_fit(X[rng.permutation(90)])
+    net = OnlineSNMF(3, rank_penalty=0.1, n_epochs=3, shuffle=True, random_state=7).fit(X)
+    assert (net.n_samples_seen_, net.n_iter_) == (270, 3)
+    np.testing.assert_allclose(net.components_, by_hand.components_, atol=1e-10)
+    in_order = clone(net).set_params(shuffle=False).fit(X)
+    assert not np.allclose(in_order.components_, net.components_, atol=1e-6)
+
+
+def test_fit_begins_anew_and_partial_fit_goes_on():
+    X, _ = make_three_gaussians(90, random_state=0)
+    net = OnlineSNMF(3, rank_penalty=0.1).fit(X)
+    first = state(net)
+    assert state(net.fit(X)) == first
+    assert net.partial_fit(X).n_samples_seen_ == 180
+    assert state(net) != first
+
+
+def test_a_pickled_network_goes_on_as_the_original():
+    X, _ = make_three_gaussians(200, random_state=0)
+    net = OnlineSNMF(5, rank_penalty=0.1).partial_fit(X[:100])
+    copy = pickle.loads(pickle.dumps(net))
+    assert state(copy.partial_fit(X[100:].copy())) == state(net.partial_fit(X[100:]))
+
+
+def test_labels_after_partial_fit_are_those_given_online():
+    X, _ = make_three_gaussians(300, random_state=0)
+    Y = OnlineSNMF(3, rank_penalty=0.6).partial_fit_transform(X)
+    net = OnlineSNMF(3, rank_penalty=0.6).partial_fit(X)
+    silent = ~Y.any(axis=1)
+    assert silent.any()
+    np.testing.assert_array_equal(net.labels_, np.where(silent, -1, Y.argmax(axis=1)))
+
+
+def test_predict_names_the_strongest_answer():
+    X, _ = make_three_gaussians(300, random_state=0)
+    net = OnlineSNMF(3, rank_penalty=0.6).fit(X)
+    Y = net.transform(X)
+    np.testing.assert_array_equal(net.predict(X), np.where(Y.any(axis=1), Y.argmax(axis=1), -1))
+    np.testing.assert_array_equal(net.labels_, net.predict(X))
+
+
+def test_later_chunks_take_the_type_of_the_first():
+    net = OnlineSNMF(2).partial_fit(GOOD.astype(np.float32)).partial_fit(GOOD)
+    assert net.transform(GOOD).dtype == np.float32
+    with pytest.raises(ValueError, match="infinity"):
+        net.partial_fit(np.full((1, 2), 1e200))
