@@ -164,7 +164,7 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             )
         # Summed backwards from the final cost, the history keeps its digits however small that is.
         costs = np.cumsum([similarity.cost(result.Y), *result.decreases[::-1]])[::-1]
-        self.cost_history_ = costs * similarity.scale**4
+        self.cost_history_ = costs * similarity.scale**2 * similarity.scale**2
         self.cost_ = float(self.cost_history_[-1])
         self.embedding_ = result.Y * similarity.scale
         silent = ~self.embedding_.any(axis=1)
