@@ -1,5 +1,6 @@
 """Laws of the cost (9), of its running form, and of the K-means bridge of section II."""
 
+import tracemalloc
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -115,9 +116,14 @@ def test_restored_state_continues_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(restored.triangle, unbroken.triangle)
 
 
-def test_memory_is_that_of_one_small_matrix():
-    X, Y = random_pair(5, n_samples=5000)
+def test_memory_does_not_grow_with_the_square_of_the_samples():
+    X, Y = random_pair(5, n_samples=4000)
     assert run(X, Y, []).triangle.shape == (7, 7)
+    tracemalloc.start()
+    snmf_cost(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * (X.nbytes + Y.nbytes)
 
 
 def test_update_leaves_its_input_alone():
