@@ -234,6 +234,13 @@ def test_random_start_has_the_norm_of_the_similarity_on_centred_data():
     np.testing.assert_allclose(np.linalg.norm(Y.T @ Y), np.linalg.norm(X.T @ X), rtol=1e-12)
 
 
+def test_start_close_to_zero_grows_to_an_optimum():
+    X, _ = make_three_gaussians(60, random_state=0)
+    start = 1e-10 * np.random.default_rng(0).random((60, 3))
+    model = SymNMF(init=start, tol=1e-12).fit(X)
+    assert model.cost_ < 0.2 * np.sum((X.T @ X) ** 2)
+
+
 def test_silent_samples_have_no_label():
     X, _ = make_three_gaussians(30, random_state=0)
     X[[4, 9]] = 0

@@ -31,7 +31,8 @@ _WEAK_COLUMN = 0.01
 # Curvature along a direction, relative to that of its columns, that counts as none.
 _FLAT = 1e-12
 _MAX_CG = 100
-_MAX_HALVINGS = 30
+# A column of norm c takes gradient steps of 1 / c: enough halvings for the smallest of columns.
+_MAX_HALVINGS = 60
 _ARMIJO = 0.01
 
 
@@ -338,7 +339,7 @@ def _pca_start(
     n_components = shape[1]
     projections = similarity.projections((n_components + 1) // 2)
     rank = projections.shape[1]
-    if rank == 0:  # all samples are equal
+    if rank == 0:  # equal samples, or a similarity without positive directions
         return _random_start(similarity, shape, rng)
     # An axis has no sign of its own: let the side that holds more of the data be the positive one.
     projections *= np.where(np.sum(projections * np.abs(projections), axis=0) < 0, -1.0, 1.0)
