@@ -1,0 +1,195 @@
+"""Laws of the cost (9), of its running form, and of the K-means bridge of section II."""
+
+import tracemalloc
+from dataclasses import asdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from hebbnmf.cost import RunningCost, indicator_matrix, kmeans_objective, snmf_cost
+from hebbnmf.datasets import make_three_gaussians
+
+EPS = np.finfo(float).eps
+
+
+def literal_cost(X, Y):
+    return np.sum((X @ X.T - Y @ Y.T) ** 2)
+
+
+def three_term_cost(X, Y):
+    return np.sum((X.T @ X) ** 2) - 2 * np.sum((Y.T @ X) ** 2) + np.sum((Y.T @ Y) ** 2)
+
+
+def random_pair(seed, n_samples=90, n_features=4, n_components=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features))
+    return X, np.maximum(rng.normal(size=(n_samples, n_components)), 0)
+
+
+def exact_pair(seed, n_samples=2500, n_features=5):
+    """Non-negative data, and an exact factor of its similarity in rotated columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_samples, n_features)) + 0.1
+    angle = 0.05
+    Y = X.copy()
+    Y[:, 0] = np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1]
+    Y[:, 1] = np.cos(angle) * X[:, 1] - np.sin(angle) * X[:, 0]
+    return X, Y
+
+
+def run(X, Y, cuts):
+    running = RunningCost()
+    for start, stop in pairwise([0, *cuts, len(X)]):
+        running.update(X[start:stop], Y[start:stop])
+    return running
+
+
+@pytest.mark.parametrize("n_samples", [1, 5, 7, 8, 2000])
+@pytest.mark.parametrize("n_components", [0, 1, 3])
+def test_cost_is_the_literal_equation(n_samples, n_components):
+    X, Y = random_pair(n_samples, n_samples=n_samples, n_components=n_components)
+    np.testing.assert_allclose(snmf_cost(X, Y), literal_cost(X, Y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cost_of_an_exact_factor_vanishes_to_the_square_of_rounding(seed):
+    X, Y = exact_pair(seed)
+    scale = np.sum((X.T @ X) ** 2)
+    cuts = range(50, 2500, 50)
+    assert 0 <= snmf_cost(X, Y) < (100 * EPS) ** 2 * scale
+    assert 0 <= run(X, Y, cuts).value < (100 * EPS) ** 2 * scale
+    assert abs(three_term_cost(X, Y)) > (1e4 * EPS) ** 2 * scale
+
+
+def test_small_cost_keeps_its_digits():
+    X, Y = exact_pair(0)
+    Y[7, 2] += 1e-9
+    change = np.zeros((2500, 1))
+    change[7] = 1e-9
+    y = Y[:, [2]] - change
+    # |y c' + c y'|^2 for the one changed column: the cost to first order in the change c
+    expected = 2 * (y.T @ y * (change.T @ change) + (y.T @ change) ** 2).item()
+    np.testing.assert_allclose(snmf_cost(X, Y), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], range(1, 90), [13, 14, 60]])
+def test_running_cost_equals_the_whole_in_any_chunking(cuts):
+    X, Y = random_pair(1)
+    running = run(X, Y, cuts)
+    assert running.n_samples == 90
+    np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
+
+
+def test_running_cost_is_true_at_every_moment():
+    X, Y = random_pair(2, n_samples=12)
+    running = RunningCost()
+    assert running.value == 0
+    for t in range(12):
+        running.update(X[t : t + 1], Y[t : t + 1])
+        np.testing.assert_allclose(
+            running.value, literal_cost(X[: t + 1], Y[: t + 1]), rtol=1e-11, atol=1e-25
+        )
+
+
+def test_recruited_columns_are_zero_for_earlier_samples():
+    X, Y = random_pair(3)
+    Y[:20] = 0
+    Y[:50, 1:] = 0
+    running = RunningCost()
+    running.update(X[:20], Y[:20, :0])
+    running.update(X[20:50], Y[20:50, :1])
+    running.update(X[50:], Y[50:])
+    np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
+
+
+def test_restored_state_continues_bit_for_bit(tmp_path):
+    X, Y = random_pair(4)
+    unbroken = run(X, Y, [31])
+    first = run(X[:31], Y[:31], [])
+    np.savez(tmp_path / "cost.npz", **asdict(first))
+    with np.load(tmp_path / "cost.npz") as state:
+        restored = RunningCost(state["triangle"], int(state["n_features"]), int(state["n_samples"]))
+    restored.update(X[31:], Y[31:])
+    assert restored.value == unbroken.value
+    np.testing.assert_array_equal(restored.triangle, unbroken.triangle)
+
+
+def test_memory_does_not_grow_with_the_square_of_the_samples():
+    X, Y = random_pair(5, n_samples=4000)
+    assert run(X, Y, []).triangle.shape == (7, 7)
+    tracemalloc.start()
+    snmf_cost(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * (X.nbytes + Y.nbytes)
+
+
+def test_update_leaves_its_input_alone():
+    X, Y = (np.asfortranarray(a) for a in random_pair(6))
+    copies = X.copy(), Y.copy()
+    RunningCost().update(X, Y)
+    np.testing.assert_array_equal(X, copies[0])
+    np.testing.assert_array_equal(Y, copies[1])
+
+
+def test_mismatched_chunks_are_refused():
+    X, Y = random_pair(7)
+    with pytest.raises(ValueError, match="X has 90 rows but Y has 89"):
+        snmf_cost(X, Y[1:])
+    running = run(X, Y, [])
+    with pytest.raises(ValueError, match="X has 3 features where earlier chunks had 4"):
+        running.update(X[:, 1:], Y)
+    with pytest.raises(ValueError, match="Y has 2 columns where earlier chunks had 3"):
+        running.update(X, Y[:, 1:])
+    with pytest.raises(ValueError, match="Input Y contains NaN"):
+        running.update(X, np.full_like(Y, np.nan))
+    np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_both_roads_lead_to_the_inertia_of_scikit_learn(shift):
+    X = make_three_gaussians(random_state=0)[0] + shift
+    kmeans = KMeans(3, n_init=1, random_state=0).fit(X)
+    np.testing.assert_allclose(kmeans_objective(X, kmeans.labels_), kmeans.inertia_, rtol=1e-6)
+    Y = indicator_matrix(kmeans.labels_)
+    traced = np.sum(X**2) - np.trace(Y.T @ X @ X.T @ Y)  # Eq. (2) and its dropped constant
+    np.testing.assert_allclose(traced, kmeans.inertia_, rtol=1e-9, atol=10 * EPS * np.sum(X**2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_lines_of_the_derivation_are_equal_up_to_their_constants(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3))
+    labels = np.append(np.arange(4), rng.integers(4, size=36))
+    Y = indicator_matrix(labels)
+    np.testing.assert_allclose(Y.T @ Y, np.eye(4), atol=1e-14)
+    first = -np.trace(Y.T @ X @ X.T @ Y)
+    second = -np.trace(X @ X.T @ Y @ Y.T) + 0.5 * np.trace(Y @ Y.T @ Y @ Y.T)
+    third = 0.5 * snmf_cost(X, Y)
+    np.testing.assert_allclose(second, first + 4 / 2, rtol=1e-12)
+    np.testing.assert_allclose(third, second + 0.5 * np.sum((X.T @ X) ** 2), rtol=1e-12)
+
+
+def test_silent_samples_are_zero_rows_and_count_in_full():
+    X = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
+    np.testing.assert_array_equal(indicator_matrix([0, 0, -1])[2], [0.0])
+    assert indicator_matrix([-1, -1, -1]).shape == (3, 0)
+    np.testing.assert_allclose(kmeans_objective(X, [0, 0, -1]), 2 + 25)
+    np.testing.assert_allclose(kmeans_objective(X, [-1, -1, -1]), np.sum(X**2))
+
+
+def test_empty_cluster_is_a_zero_column():
+    np.testing.assert_allclose(indicator_matrix([2, 0]), [[0, 0, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0], [-2, 0], ["a", "b"]])
+def test_labels_that_are_not_cluster_numbers_are_refused(labels):
+    with pytest.raises(ValueError, match="labels must be integers of at least -1"):
+        indicator_matrix(labels)
+
+
+def test_labels_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="X has 2 samples but labels has 3"):
+        kmeans_objective(np.ones((2, 2)), [0, 0, 1])

@@ -1,0 +1,392 @@
+"""Laws of the offline solver."""
+
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from hebbnmf import offline
+from hebbnmf.datasets import make_three_gaussians
+from hebbnmf.offline import SymNMF
+
+
+def literal_cost(A, Y):
+    return np.sum((A - Y @ Y.T) ** 2)
+
+
+def projected_gradient(A, Y):
+    gradient = 4 * (Y @ Y.T - A) @ Y
+    return np.where(Y > 0, gradient, np.minimum(gradient, 0))
+
+
+def start_of(X, n_components):
+    """The PCA start, written out as section III.B has it."""
+    centred = X - X.mean(axis=0)
+    scores = X @ np.linalg.svd(centred, full_matrices=False)[2].T
+    scores *= np.sign(np.sum(scores * np.abs(scores), axis=0))
+    half = n_components // 2
+    return np.maximum(np.hstack([scores[:, : n_components - half], -scores[:, :half]]), 0)
+
+
+def lbfgs_cost(X, start):
+    A, shape = X @ X.T, start.shape
+
+    def value_and_slope(flat):
+        Y = flat.reshape(shape)
+        return literal_cost(A, Y), (4 * (Y @ (Y.T @ Y) - X @ (X.T @ Y))).ravel()
+
+    bounds = [(0, None)] * start.size
+    options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-14, "gtol": 1e-6}
+    return minimize(
+        value_and_slope, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).fun
+
+
+def signed_matrix(seed, n_samples=40):
+    A = np.random.default_rng(seed).normal(size=(n_samples, n_samples))
+    return A + A.T
+
+
+def blobs(seed, n_samples=120, n_features=5):
+    return make_blobs(n_samples, n_features, centers=4, center_box=(-4, 4), random_state=seed)
+
+
+@parametrize_with_checks([SymNMF(), SymNMF(init="random")])
+def test_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pair
+        for pair in estimator_checks_generator(SymNMF(affinity="precomputed"))
+        # This one check hands plain data to estimators that declare themselves pairwise.
+        if pair[1].func.__name__ != "check_clustering"
+    ],
+)
+def test_contract_of_scikit_learn_for_precomputed_similarity(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_worse_than_lbfgs_from_the_same_start_on_the_data_of_the_paper(seed):
+    X, _ = make_three_gaussians(random_state=seed)
+    model = SymNMF().fit(X)
+    assert model.cost_ <= lbfgs_cost(X, start_of(X, 3)) * (1 + 1e-9)
+
+
+def test_hundred_datasets_of_the_paper_converge_in_few_iterations():
+    counts, lost = [], []
+    for seed in range(100):
+        X, _ = make_three_gaussians(random_state=seed)
+        A = X @ X.T
+        model = SymNMF().fit(X)
+        counts.append(model.n_iter_)
+        bound = model.tol * np.linalg.norm(A) ** 1.5
+        lost.append(np.linalg.norm(projected_gradient(A, model.embedding_)) > bound * (1 + 1e-6))
+    assert np.median(counts) <= 8
+    assert max(counts) <= 20
+    assert not any(lost)
+
+
+def test_start_is_that_of_the_paper_for_three_components():
+    X, _ = make_three_gaussians(random_state=3)
+    model = SymNMF(max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
+        model.fit(X)
+    np.testing.assert_allclose(
+        model.cost_history_[0], literal_cost(X @ X.T, start_of(X, 3)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4, 7])
+@pytest.mark.parametrize("affinity", ["linear", "precomputed"])
+def test_every_number_of_components_starts_alive(n_components, affinity):
+    X, _ = make_three_gaussians(60, random_state=1)
+    for shifted in (X, X + 10.0):  # far from the origin, all projections have one sign
+        given = shifted if affinity == "linear" else shifted @ shifted.T
+        model = SymNMF(n_components, affinity=affinity, random_state=0, tol=1e-4).fit(given)
+        assert model.cost_ < np.sum((shifted.T @ shifted) ** 2)
+        build = offline._data_similarity if affinity == "linear" else offline._matrix_similarity
+        start = offline._pca_start(build(given), (60, n_components), np.random.RandomState(0))
+        assert start.shape == (60, n_components)
+        assert start.min() >= 0
+        assert start.any(axis=0).all()
+
+
+@pytest.mark.parametrize("init", ["pca", "random"])
+@pytest.mark.parametrize("seed", range(3))
+def test_data_and_their_similarity_give_equal_results(seed, init):
+    X, _ = blobs(seed)
+    ours = SymNMF(4, init=init, random_state=0).fit(X)
+    theirs = SymNMF(4, init=init, affinity="precomputed", random_state=0).fit(X @ X.T)
+    np.testing.assert_allclose(
+        theirs.embedding_, ours.embedding_, atol=1e-7 * ours.embedding_.max()
+    )
+    np.testing.assert_array_equal(theirs.labels_, ours.labels_)
+    np.testing.assert_allclose(theirs.cost_, ours.cost_, rtol=1e-9)
+
+
+def test_more_features_than_samples_give_the_result_of_their_similarity():
+    X = np.random.default_rng(0).normal(size=(15, 80))
+    ours = SymNMF(4).fit(X).embedding_
+    theirs = SymNMF(4, affinity="precomputed").fit(X @ X.T).embedding_
+    np.testing.assert_allclose(theirs, ours, atol=1e-7 * ours.max())
+
+
+# Six components of two-dimensional data have a flat optimum, where rounding moves the answer.
+@pytest.mark.parametrize(("n_components", "atol"), [(3, 1e-9), (6, 1e-4)])
+def test_permuted_samples_permute_the_answer(n_components, atol):
+    X, _ = make_three_gaussians(90, random_state=0)
+    order = np.random.default_rng(0).permutation(90)
+    model = SymNMF(n_components, random_state=0).fit(X)
+    permuted = clone(model).fit(X[order])
+    np.testing.assert_allclose(permuted.embedding_, model.embedding_[order], atol=atol)
+    np.testing.assert_array_equal(permuted.labels_, model.labels_[order])
+
+
+@pytest.mark.parametrize("affinity", ["linear", "precomputed"])
+@pytest.mark.parametrize("scale", [1e-60, 1e-3, 1e60])
+def test_scaled_data_scale_the_answer(scale, affinity):
+    X, _ = make_three_gaussians(60, random_state=0)
+
+    def fit(X):
+        return SymNMF(affinity=affinity).fit(X if affinity == "linear" else X @ X.T)
+
+    plain, scaled = fit(X), fit(scale * X)
+    np.testing.assert_allclose(scaled.embedding_ / scale, plain.embedding_, atol=1e-9)
+    np.testing.assert_allclose(scaled.cost_ / scale**4, plain.cost_, rtol=1e-9)
+
+
+def test_data_whose_fourth_powers_vanish_keep_their_answer():
+    X, _ = make_three_gaussians(60, random_state=0)
+    tiny = SymNMF().fit(1e-100 * X)
+    np.testing.assert_allclose(tiny.embedding_ / 1e-100, SymNMF().fit(X).embedding_, atol=1e-9)
+
+
+@pytest.mark.parametrize("init", ["pca", "random"])
+@pytest.mark.parametrize("n_components", [1, 3, 8])
+def test_cost_never_rises_and_ends_at_the_cost_of_the_answer(init, n_components):
+    X, _ = blobs(0)
+    model = SymNMF(n_components, init=init, random_state=0).fit(X)
+    assert len(model.cost_history_) == model.n_iter_ + 1
+    assert np.all(np.diff(model.cost_history_) <= 0)
+    np.testing.assert_allclose(model.cost_, literal_cost(X @ X.T, model.embedding_), rtol=1e-9)
+
+
+def test_history_is_the_cost_after_each_iteration():
+    X, _ = blobs(1)
+    full = SymNMF(4).fit(X)
+    assert full.n_iter_ > 3
+    for n_iter in range(1, 4):
+        with pytest.warns(ConvergenceWarning):
+            part = SymNMF(4, max_iter=n_iter).fit(X)
+        np.testing.assert_allclose(part.cost_, full.cost_history_[n_iter], rtol=1e-9)
+
+
+def test_signed_similarity_descends_to_a_stationary_point():
+    A = signed_matrix(0)
+    model = SymNMF(5, affinity="precomputed").fit(A)
+    bound = 1.01e-6 * np.linalg.norm(A) ** 1.5
+    assert model.embedding_.min() >= 0
+    assert np.linalg.norm(projected_gradient(A, model.embedding_)) < bound
+    assert model.cost_ < np.sum(A**2)
+
+
+def test_asymmetry_within_rounding_does_not_spoil_convergence():
+    A = signed_matrix(1)
+    skewed = A + 1e-9 * np.abs(A).max() * np.triu(np.ones_like(A))
+    model = SymNMF(3, affinity="precomputed", tol=1e-11).fit(skewed)
+    symmetric = (skewed + skewed.T) / 2
+    bound = 1.01e-11 * np.linalg.norm(A) ** 1.5
+    assert np.linalg.norm(projected_gradient(symmetric, model.embedding_)) < bound
+
+
+def test_negative_definite_similarity_is_answered_by_silence():
+    model = SymNMF(2, affinity="precomputed", tol=1e-9).fit(-np.eye(10))
+    np.testing.assert_allclose(model.cost_, 10, rtol=1e-6)
+
+
+def test_exact_factor_is_found_and_recognised():
+    Y = np.kron(np.eye(3), np.ones((10, 1))) * np.linspace(1, 2, 30)[:, None]
+    found = SymNMF(3, affinity="precomputed", tol=1e-10).fit(Y @ Y.T)
+    assert found.cost_ < 1e-15 * np.sum((Y.T @ Y) ** 2)
+    assert adjusted_rand_score(found.labels_, np.repeat(range(3), 10)) == 1
+    given = SymNMF(3, init=Y, affinity="precomputed").fit(Y @ Y.T)
+    assert given.n_iter_ == 0
+    np.testing.assert_allclose(given.embedding_, Y, rtol=1e-12)
+
+
+def test_random_start_has_the_norm_of_the_similarity_on_centred_data():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X -= X.mean(axis=0)
+    similarity = offline._data_similarity(X)
+    Y = offline._random_start(similarity, (50, 4), np.random.RandomState(0)) * similarity.scale
+    np.testing.assert_allclose(np.linalg.norm(Y.T @ Y), np.linalg.norm(X.T @ X), rtol=1e-12)
+
+
+def test_start_close_to_zero_grows_to_an_optimum():
+    X, _ = make_three_gaussians(60, random_state=0)
+    start = 1e-10 * np.random.default_rng(0).random((60, 3))
+    model = SymNMF(init=start, tol=1e-12).fit(X)
+    assert model.cost_ < 0.2 * np.sum((X.T @ X) ** 2)
+
+
+def test_silent_samples_have_no_label():
+    X, _ = make_three_gaussians(30, random_state=0)
+    X[[4, 9]] = 0
+    labels = SymNMF().fit_predict(X)
+    np.testing.assert_array_equal(np.flatnonzero(labels == -1), [4, 9])
+    np.testing.assert_array_equal(SymNMF().fit_predict(np.zeros((5, 2))), [-1] * 5)
+
+
+def test_equal_samples_share_one_answer():
+    model = SymNMF(2, tol=1e-8, random_state=0).fit(np.full((20, 3), 2.0))
+    np.testing.assert_allclose(model.embedding_ @ model.embedding_.T, 12, rtol=1e-4)
+
+
+def test_transformer_face():
+    X, _ = blobs(0)
+    model = SymNMF(4)
+    frame = model.set_output(transform="pandas").fit_transform(X)
+    assert list(frame.columns) == ["symnmf0", "symnmf1", "symnmf2", "symnmf3"]
+    np.testing.assert_array_equal(frame.to_numpy(), model.embedding_)
+    assert not hasattr(model, "transform")
+
+
+@pytest.fixture(params=["linear", "precomputed"])
+def problem(request):
+    """A scaled similarity, dense and as the solver holds it, and a point near its optimum."""
+    X, _ = make_three_gaussians(24, random_state=0)
+    similarity = (
+        offline._data_similarity(X)
+        if request.param == "linear"
+        else offline._matrix_similarity(X @ X.T)
+    )
+    A = X @ X.T / np.linalg.norm(X @ X.T)
+    Y = SymNMF().fit(X).embedding_ / similarity.scale
+    noise = np.random.default_rng(0).uniform(-0.01, 0.01, size=Y.shape)
+    return A, similarity, np.maximum(Y + noise * (Y > 0), 0)
+
+
+def test_gradient_is_that_of_finite_differences(problem):
+    A, similarity, Y = problem
+    slopes = approx_fprime(Y.ravel(), lambda flat: literal_cost(A, flat.reshape(Y.shape)), 1e-7)
+    np.testing.assert_allclose(
+        offline._gradient(similarity, Y).ravel(), slopes, atol=1e-5 * np.abs(slopes).max()
+    )
+
+
+def dense_hessian(similarity, Y, step=1e-5):
+    columns = []
+    for index in np.ndindex(Y.shape):
+        D = np.zeros_like(Y)
+        D[index] = step
+        above, below = offline._gradient(similarity, Y + D), offline._gradient(similarity, Y - D)
+        columns.append((above - below).ravel() / (2 * step))
+    return np.array(columns)
+
+
+def test_hessian_product_is_that_of_finite_differences(problem):
+    _, similarity, Y = problem
+    D = np.random.default_rng(1).normal(size=Y.shape)
+    expected = dense_hessian(similarity, Y) @ D.ravel()
+    np.testing.assert_allclose(
+        offline._hessian_product(similarity, Y, D).ravel(), expected, atol=1e-7
+    )
+
+
+def test_newton_step_is_that_of_a_dense_solve_on_the_free_entries(problem):
+    _, similarity, Y = problem
+    gradient = offline._gradient(similarity, Y)
+    free = (Y > 0) | (gradient < 0)
+    H = dense_hessian(similarity, Y)[np.ix_(free.ravel(), free.ravel())]
+    assert np.linalg.eigvalsh(H)[0] > 1e-3
+    step = offline._newton_step(similarity, Y, np.where(free, gradient, 0), free, rtol=1e-13)
+    assert not step[~free].any()
+    np.testing.assert_allclose(step[free], np.linalg.solve(H, gradient[free]), atol=1e-7)
+
+
+def test_step_without_positive_curvature_is_the_scaled_gradient(problem):
+    _, similarity, Y = problem
+    Y = 0.01 * Y  # close to zero the cost bends downwards
+    gradient = offline._gradient(similarity, Y)
+    free = np.ones(Y.shape, dtype=bool)
+    step = offline._newton_step(similarity, Y, gradient, free, rtol=0.1)
+    np.testing.assert_allclose(step, gradient / (4 * np.sum(Y**2, axis=0)))
+
+
+def test_step_that_cannot_descend_gives_way_to_the_gradient(monkeypatch):
+    X, _ = make_three_gaussians(30, random_state=0)
+    monkeypatch.setattr(offline, "_newton_step", lambda *args, **_: -args[2])
+    model = SymNMF(tol=1e-3, max_iter=500).fit(X)
+    assert model.n_iter_ > 0
+    assert np.all(np.diff(model.cost_history_) < 0)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-4, 1e-9])
+def test_cost_change_keeps_its_digits(problem, size):
+    A, similarity, Y = problem
+    D = size * np.random.default_rng(2).normal(size=Y.shape)
+    # A - (Y + D)(Y + D)' = E - C with C the change: the difference of squares, without cancelling
+    E, C = A - Y @ Y.T, Y @ D.T + D @ Y.T + D @ D.T
+    expected = np.sum(C * (C - 2 * E))
+    change = offline._cost_change(similarity, Y, offline._gradient(similarity, Y), D)
+    np.testing.assert_allclose(change, expected, rtol=1e-9)
+
+
+def test_paper_sized_fit_is_quick():
+    X, _ = make_three_gaussians(random_state=0)
+    SymNMF().fit(X)
+    begin = time.perf_counter()
+    SymNMF().fit(X)
+    assert time.perf_counter() - begin < 0.1
+
+
+def test_memory_is_linear_in_the_number_of_samples():
+    X, _ = blobs(0, n_samples=20_000)
+    model = SymNMF(3, max_iter=2)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * X.nbytes  # one n_samples x n_samples array would be 4000 times X
+
+
+X10 = np.random.default_rng(0).normal(size=(10, 3))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "message"),
+    [
+        ({"affinity": "precomputed"}, X10, r"shape \(10, 3\).*square similarity matrix"),
+        ({"affinity": "precomputed"}, np.triu(np.ones((4, 4))), "must be symmetric"),
+        ({"affinity": "cosine"}, X10, "affinity='cosine' must be 'linear'"),
+        ({}, np.where(X10 > 1, np.nan, X10), "Input X contains NaN"),
+        ({"n_components": 11}, X10, "n_components=11 exceeds n_samples=10"),
+        ({"n_components": 0}, X10, "n_components=0 must be an integer of at least 1"),
+        ({"n_components": 2.5}, X10, "n_components=2.5 must be an integer"),
+        ({"max_iter": 0}, X10, "max_iter=0 must be an integer of at least 1"),
+        ({"tol": 0.0}, X10, "tol=0.0 must be a positive number"),
+        ({"tol": np.nan}, X10, "tol=nan must be a positive number"),
+        ({"tol": "small"}, X10, "tol='small' must be a positive number"),
+        ({"init": "kmeans"}, X10, "init='kmeans' must be 'pca', 'random' or an array"),
+        ({"init": -np.ones((10, 3))}, X10, "init has negative entries, such as -1"),
+        ({"init": np.ones((9, 3))}, X10, r"init has shape \(9, 3\).*make \(10, 3\)"),
+        ({"init": np.full((10, 3), np.inf)}, X10, "Input init contains infinity"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(parameters, X, message):
+    with pytest.raises(ValueError, match=message):
+        SymNMF(**parameters).fit(X)
