@@ -11,10 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
-ESTIMATORS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
+TRANSFORMERS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
 OUTPUT_CHECKS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,
@@ -27,14 +27,14 @@ OUTPUT_CHECKS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks([*TRANSFORMERS, SymNMF(), SymNMF(init="random")])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
 # These checks fit on a frame and transform an array on purpose, and the other way round.
 @pytest.mark.filterwarnings("ignore:X .* feature names, but")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
 @pytest.mark.parametrize("check", OUTPUT_CHECKS, ids=lambda c: c.__name__)
 def test_scikit_learn_output_check(estimator, check):
     check(type(estimator).__name__, clone(estimator))

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, snmf_cost
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 
 GOOD = np.array([[1.0, 2.0], [-3.0, 0.5], [0.1, -1.0]])
@@ -37,6 +37,7 @@ BAD_PARAMETERS = {
     "max_sweeps": [0, 1.5],
     "n_epochs": [0, -2],
     "shuffle": ["yes", None],
+    "track_cost": [1, None],
 }
 
 
@@ -246,3 +247,20 @@ def test_later_chunks_take_the_type_of_the_first():
     assert net.transform(GOOD).dtype == np.float32
     with pytest.raises(ValueError, match="infinity"):
         net.partial_fit(np.full((1, 2), 1e200))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tracked_cost_is_that_of_the_online_answers(dtype):
+    X = make_sparse_sources(700, 4, random_state=0).astype(dtype)
+    net = OnlineSNMF(8, rank_penalty=4.0, track_cost=True)
+    chunks = [net.partial_fit_transform(X[i : i + 100]) for i in range(0, 700, 100)]
+    Y = np.vstack([np.pad(A, ((0, 0), (0, net.n_components_ - A.shape[1]))) for A in chunks])
+    np.testing.assert_allclose(net.cost_, snmf_cost(X, Y), rtol=1e-10)
+    in_one = OnlineSNMF(8, rank_penalty=4.0, track_cost=True).fit(X)
+    np.testing.assert_allclose(in_one.cost_, net.cost_, rtol=1e-4)
+
+
+def test_cost_is_unknown_unless_tracked():
+    net = OnlineSNMF().fit(GOOD)
+    with pytest.raises(AttributeError, match="track_cost=True"):
+        _ = net.cost_

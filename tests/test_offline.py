@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hebbnmf import offline
 from hebbnmf.datasets import make_three_gaussians
@@ -57,11 +57,6 @@ def signed_matrix(seed, n_samples=40):
 
 def blobs(seed, n_samples=120, n_features=5):
     return make_blobs(n_samples, n_features, centers=4, center_box=(-4, 4), random_state=seed)
-
-
-@parametrize_with_checks([SymNMF(), SymNMF(init="random")])
-def test_contract_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

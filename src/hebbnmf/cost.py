@@ -1,13 +1,12 @@
 """The cost of an answer, Eq. (1) and (9), whole or running, and its bridge to K-means."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 from sklearn.utils import check_array, column_or_1d
-
-__all__ = ["RunningCost", "indicator_matrix", "kmeans_objective", "snmf_cost"]
 
 # Rows folded into the triangle at a time: enough for BLAS-3 speed, few enough to copy cheaply.
 _BLOCK_ROWS = 1024
@@ -176,6 +175,33 @@ def indicator_matrix(labels: ArrayLike) -> NDArray[np.float64]:
     members = codes[:, None] == clusters
     scaled: NDArray[np.float64] = members / np.sqrt(np.maximum(members.sum(axis=0), 1))  # Eq. (3)
     return scaled
+
+
+def cluster_labels(Y: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+    """Read clusters off answers: the strongest column of each row, -1 for a row of zeros.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_samples, n_components)
+        The answers, non-negative; may have no columns.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The labels; a silent sample belongs to no cluster, not to the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.cost import cluster_labels
+    >>> cluster_labels(np.array([[0.0, 2.0], [3.0, 1.0], [0.0, 0.0]])).tolist()
+    [1, 0, -1]
+    """
+    if Y.shape[1] == 0:
+        return np.full(len(Y), -1, np.intp)
+    labels = Y.argmax(axis=1)
+    labels[Y[np.arange(len(Y)), labels] == 0] = -1
+    return labels
 
 
 def kmeans_objective(X: ArrayLike, labels: ArrayLike) -> float:

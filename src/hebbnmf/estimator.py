@@ -17,7 +17,8 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.network import BLOCK, FloatArray, Network, cluster_labels
+from hebbnmf.cost import RunningCost, cluster_labels
+from hebbnmf.network import BLOCK, FloatArray, Network
 
 # Rows that are presented between two looks at the answers; it bounds the memory they take.
 _CHUNK = 8 * BLOCK
@@ -66,6 +67,10 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Whether `fit` presents the samples of each epoch in random order.
     random_state : int, RandomState instance or None, default=None
         Seed of that order.
+    track_cost : bool, default=False
+        Whether to keep account of the cost (9) of the online answers. It takes longer than
+        learning itself where units are many: 0.2 microseconds a sample for 5 features and units
+        together, 3 for 128, 22 for 512.
 
     Attributes
     ----------
@@ -80,6 +85,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Number of units recruited so far.
     n_samples_seen_ : int
         Number of presentations so far.
+    cost_ : float
+        Cost (9) of the answers given online so far; only with ``track_cost=True``.
     labels_ : ndarray of shape (n_samples,)
         The unit with the strongest answer to each sample, -1 where all are silent: after `fit`
         those of `predict` on the training data, after `partial_fit` those given online to the
@@ -121,6 +128,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     """
 
     _network: Network
+    _running_cost: RunningCost | None
 
     def __init__(
         self,
@@ -135,6 +143,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         n_epochs: int = 1,
         shuffle: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        track_cost: bool = False,
     ) -> None:
         self.n_components = n_components
         self.rank_penalty = rank_penalty
@@ -146,6 +155,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.random_state = random_state
+        self.track_cost = track_cost
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from the data, from the beginning.
@@ -168,7 +178,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         for _ in range(self.n_epochs):
             order = rng.permutation(len(X)) if self.shuffle else None
             for rows in gen_batches(len(X), _CHUNK):
-                n_unconverged += self._network.learn(X[rows if order is None else order[rows]])[1]
+                _, failed = self._learn(X[rows if order is None else order[rows]])
+                n_unconverged += failed
         self.n_iter_ = self.n_epochs
         self._warn(n_unconverged, self.n_epochs * len(X))
         if self.n_components_ == 0:
@@ -200,7 +211,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         labels = np.empty(len(X), np.intp)
         n_unconverged = 0
         for rows in gen_batches(len(X), _CHUNK):
-            Y, failed = self._network.learn(X[rows])
+            Y, failed = self._learn(X[rows])
             labels[rows] = cluster_labels(Y)
             n_unconverged += failed
         self._finish_chunk(labels, n_unconverged)
@@ -222,7 +233,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             The answers, one column for each unit recruited by the end of the call.
         """
         rows = self._validate(X, reset=not self.__sklearn_is_fitted__())
-        Y, n_unconverged = self._network.learn(rows)
+        Y, n_unconverged = self._learn(rows)
         self._finish_chunk(cluster_labels(Y), n_unconverged)
         return _wrap_data_with_container("transform", Y, X, self)
 
@@ -287,6 +298,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return self._network.n_samples
 
     @property
+    def cost_(self) -> float:
+        """Cost (9) of the answers given online so far."""
+        if self._running_cost is None:
+            raise AttributeError("cost_ is known only with track_cost=True, set before learning.")
+        return self._running_cost.value
+
+    @property
     def _n_features_out(self) -> int:
         return self.n_components_
 
@@ -314,6 +332,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             )
         if reset:
             self._network = Network(rows.shape[1], dtype=rows.dtype, **settings)
+            self._running_cost = RunningCost() if self.track_cost else None
         else:
             self._network.configure(**settings)
         return rows
@@ -333,13 +352,20 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             ("tol", "a finite number above 0", lambda v: _is_real(v) and v > 0),
             ("max_sweeps", "an integer of at least 1", _is_count),
             ("n_epochs", "an integer of at least 1", _is_count),
-            ("shuffle", "True or False", lambda v: isinstance(v, bool | np.bool_)),
+            ("shuffle", "True or False", _is_bool),
+            ("track_cost", "True or False", _is_bool),
         ):
             value = getattr(self, name)
             if not holds(value):
                 raise ValueError(f"{name}={value!r} cannot be used: set it to {rule}.")
         names = ("n_components", "rank_penalty", "initial_activity", "activity_gain")
         return {name: getattr(self, name) for name in (*names, "dynamics", "tol", "max_sweeps")}
+
+    def _learn(self, X: FloatArray) -> tuple[FloatArray, int]:
+        Y, n_unconverged = self._network.learn(X)
+        if self._running_cost is not None:
+            self._running_cost.update(X, Y)
+        return Y, n_unconverged
 
     def _predict(self, X: FloatArray) -> NDArray[np.intp]:
         labels = np.empty(len(X), np.intp)
@@ -364,6 +390,10 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
 
 
 def _is_count(value: object) -> bool:

@@ -233,14 +233,5 @@ class Network:
         return {**self.__dict__, "_work": None}
 
 
-def cluster_labels(Y: FloatArray) -> NDArray[np.intp]:
-    """Return the column of the strongest answer in each row, -1 for a row of zeros."""
-    if Y.shape[1] == 0:
-        return np.full(len(Y), -1, np.intp)
-    labels = Y.argmax(axis=1)
-    labels[Y[np.arange(len(Y)), labels] == 0] = -1
-    return labels
-
-
 def _empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
     return Weights(np.zeros((m, n), dtype), np.zeros((m, m), dtype), np.zeros(m), np.zeros(m))

@@ -18,9 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from hebbnmf.cost import snmf_cost
-
-__all__ = ["SymNMF"]
+from hebbnmf.cost import cluster_labels, snmf_cost
 
 Array = NDArray[np.float64]
 
@@ -126,7 +124,7 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Factorize the similarity of the samples.
 
         Parameters
@@ -168,12 +166,11 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.cost_history_ = costs * similarity.scale**2 * similarity.scale**2
         self.cost_ = float(self.cost_history_[-1])
         self.embedding_ = result.Y * similarity.scale
-        silent = ~self.embedding_.any(axis=1)
-        self.labels_ = np.where(silent, -1, self.embedding_.argmax(axis=1))
+        self.labels_ = cluster_labels(self.embedding_)
         self.n_iter_ = len(result.decreases)
         return self
 
-    def fit_transform(self, X: ArrayLike, y: None = None) -> Array:  # noqa: ARG002
+    def fit_transform(self, X: ArrayLike, y: None = None) -> Array:
         """Factorize the similarity of the samples and return the answer.
 
         Parameters
@@ -224,7 +221,7 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             )
         return start / similarity.scale
 
-    def __sklearn_tags__(self) -> Any:  # noqa: D105
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.affinity == "precomputed"
         return tags

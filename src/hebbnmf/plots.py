@@ -53,16 +53,18 @@ def plot_clusters(
         _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
     silent = labels < 0
     if silent.any():
-        ax.scatter(*X[silent].T, c="0.6", s=18, marker="x", label="silent")
+        ax.scatter(X[silent, 0], X[silent, 1], c="0.6", s=18, marker="x", label="silent")
     for k in np.unique(labels[~silent]):
+        x_1, x_2 = X[labels == k].T
         marker = _MARKERS[k % len(_MARKERS)]
-        ax.scatter(*X[labels == k].T, color=f"C{k}", s=18, marker=marker, label=f"unit {k}")
+        ax.scatter(x_1, x_2, color=f"C{k}", s=18, marker=marker, label=f"unit {k}")
     for k, w in enumerate([] if components is None else np.asarray(components)):
         arrow = {"arrowstyle": "-|>", "color": f"C{k}", "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=tuple(w), xytext=(0, 0), arrowprops=arrow)
         ax.update_datalim([w])
     if centers is not None:
-        ax.scatter(*np.asarray(centers).T, c="k", s=90, marker="+", linewidths=2, label="centre")
+        x_1, x_2 = np.asarray(centers).T
+        ax.scatter(x_1, x_2, c="k", s=90, marker="+", linewidths=2, label="centre")
     ax.autoscale_view()
     ax.set(xlabel="feature 1", ylabel="feature 2", aspect="equal")
     ax.legend(loc="best", fontsize="small")

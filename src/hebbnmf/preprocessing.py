@@ -55,7 +55,7 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __init__(self, eps: float = 10.0) -> None:
         self.eps = eps
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Check the patches and the parameter; nothing is learned.
 
         Parameters
@@ -154,7 +154,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __init__(self, eps: float = 0.01) -> None:
         self.eps = eps
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn mean, covariance and whitening matrix, forgetting earlier samples.
 
         Parameters
@@ -178,7 +178,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.whitening_  # noqa: B018  A singular covariance is reported here, not in `transform`.
         return self
 
-    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
         """Add a chunk of samples, of one row or many, to mean and covariance.
 
         Parameters
