@@ -9,12 +9,13 @@ answers in ``work.y``.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from hebbnmf._jit import jit
 
 # The first working set: units whose input alone is above this share of the strongest one.
 _CANDIDATE_SHARE = 0.3
+# Sweeps on it before a first look at the units outside: the strong answers are in place by then.
+_SWEEPS_BEFORE_LOOK = 3
 # Sweeps after which the support has settled, and one direct solve beats going on.
 _SWEEPS_BEFORE_SOLVE = 16
 
@@ -22,12 +23,14 @@ _SWEEPS_BEFORE_SOLVE = 16
 class Workspace(NamedTuple):
     """Scratch arrays of a response, and its result."""
 
+    s: Any  # (m,) row scales, in the type of the weights
     g: Any  # (m,) residual V x - N y of every unit
     active: Any  # (m,) result: the active units
     y: Any  # (m,) result: their answers
     c: Any  # (m,) their learning steps
     members: Any  # (m,) the working set
     is_member: Any  # (m,) whether a unit is in it
+    scale: Any  # (m,) its row scales
     h: Any  # (m,) net inputs of the working set
     z: Any  # (m,) answers of the working set
     before: Any  # (m,) those answers when g was last true
@@ -35,20 +38,23 @@ class Workspace(NamedTuple):
     system: Any  # (m, m) the linear system of a direct solve
 
 
-def make_workspace(m: int, dtype: DTypeLike) -> Workspace:
-    """Allocate scratch for a network of at most m units; pages never used cost nothing."""
+@jit
+def make_workspace(m: int, like: Any) -> Any:
+    """Allocate scratch for m units, in the type of an array; pages never touched cost nothing."""
     return Workspace(
-        g=np.zeros(m, dtype),
-        active=np.zeros(m, np.intp),
-        y=np.zeros(m, dtype),
-        c=np.zeros(m, dtype),
-        members=np.zeros(m, np.intp),
-        is_member=np.zeros(m, np.bool_),
-        h=np.zeros(m, dtype),
-        z=np.zeros(m, dtype),
-        before=np.zeros(m, dtype),
-        lateral=np.empty((m, m), dtype),
-        system=np.empty((m, m), dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, np.int32),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, np.int32),
+        np.zeros(m, np.bool_),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty((m, m), like.dtype),
+        np.empty((m, m), like.dtype),
     )
 
 
@@ -59,21 +65,21 @@ def rectify(net_input: Any) -> Any:
 
 
 @jit
-def respond_rectified(K: int, s: Any, N_T: Any, tol: Any, max_sweeps: int, work: Any) -> Any:
+def respond_rectified(K: int, N_T: Any, tol: Any, max_sweeps: int, work: Any) -> Any:
     """Solve Eq. (7) for one sample, on a working set that grows until no unit outside it answers.
 
     Parameters
     ----------
     K : int
         Number of recruited units.
-    s, N_T : arrays of shape (m,), (m, m), IN
-        Row scales, and lateral weights with ``M_ij = s_i N_T[j, i]``.
+    N_T : array of shape (m, m), IN
+        Lateral weights, ``M_ij = s_i N_T[j, i]``.
     tol : float
         Stop when no answer moves by more than ``tol * max(y)`` in a sweep.
     max_sweeps : int
         Bound on the sweeps.
     work : Workspace, INOUT
-        On entry ``work.g[:K]`` is ``V x``.
+        On entry ``work.s[:K]`` holds the row scales and ``work.g[:K]`` is ``V x``.
 
     Returns
     -------
@@ -82,47 +88,41 @@ def respond_rectified(K: int, s: Any, N_T: Any, tol: Any, max_sweeps: int, work:
     converged : bool
         Whether the sweeps ended before their bound.
     """
-    g, members, z = work.g, work.members, work.z
-    size = _first_members(K, s, work)
+    size = _first_members(K, work)
     gathered = 0
     sweeps = 0
+    look_at = _SWEEPS_BEFORE_LOOK
     solve_at = _SWEEPS_BEFORE_SOLVE
-    converged = True
-    while converged:
-        _gather(gathered, size, s, N_T, work)
+    while True:
+        _gather(gathered, size, N_T, work)
         gathered = size
         while True:
             move, top = _sweep(size, work)
             sweeps += 1
-            if move <= tol * top:
-                break
-            if sweeps >= max_sweeps:
-                converged = False
+            settled = move <= tol * top
+            if settled or sweeps == look_at or sweeps >= max_sweeps:
                 break
             if sweeps >= solve_at:
                 _solve_on_support(size, work)
                 # Doubled, so that sweeps, which always converge, have the last word.
                 solve_at *= 2
-        for a in range(size):
-            change = z[a] - work.before[a]
-            if change != 0:
-                _axpy(-change, N_T[members[a]], g, K)
-        size = _add_violators(K, size, s, tol * top, work)
-        if size == gathered:
+        _update_residual(K, size, N_T, work)
+        size = _add_violators(K, size, tol * top, work)
+        if (settled and size == gathered) or sweeps >= max_sweeps:
             break
-    return _collect(size, work), converged
+    return _collect(gathered, work), settled and size == gathered
 
 
 @jit
 def respond_quartic(
-    K: int, s: Any, N_T: Any, Yhat: Any, x_norm2: float, tol: Any, max_sweeps: int, work: Any
+    K: int, N_T: Any, Yhat: Any, x_norm2: float, tol: Any, max_sweeps: int, work: Any
 ) -> Any:
     """Solve Eq. (6) for one sample, by full sweeps in the order of recruitment.
 
     The energy is not convex while ``Yhat`` is small, so the order of the sweep decides which
     minimum is found: no working set here. Parameters and results as in `respond_rectified`.
     """
-    g, y = work.g, work.z
+    s, g, y = work.s, work.g, work.z
     y[:K] = 0
     converged = False
     for _ in range(max_sweeps):
@@ -139,7 +139,7 @@ def respond_quartic(
             y_norm2 = others + float(y[i]) ** 2
             change = y[i] - old
             if change != 0:
-                _axpy(-change, N_T[i], g, K)
+                axpy(-change, N_T[i], g, K)
             move = max(move, abs(change))
             top = max(top, y[i])
         if move <= tol * top:
@@ -179,16 +179,16 @@ def quartic_minimum(p: float, c: float) -> float:
 
 
 @jit
-def _axpy(a: Any, x: Any, y: Any, size: int) -> None:
+def axpy(a: Any, x: Any, y: Any, size: int) -> None:
     """y[:size] += a * x[:size]."""
     for i in range(size):
         y[i] += a * x[i]
 
 
 @jit
-def _first_members(K: int, s: Any, work: Any) -> Any:
+def _first_members(K: int, work: Any) -> Any:
     """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
-    g, h = work.g, work.h
+    s, g, h, members = work.s, work.g, work.h, work.members
     top = np.float32(0) * g[0]
     for i in range(K):
         h[i] = s[i] * g[i]
@@ -197,24 +197,25 @@ def _first_members(K: int, s: Any, work: Any) -> Any:
     size = 0
     for i in range(K):
         if h[i] > bound:
-            work.members[size] = i
+            members[size] = i
             size += 1
     return size
 
 
 @jit
-def _gather(gathered: int, size: int, s: Any, N_T: Any, work: Any) -> None:
+def _gather(gathered: int, size: int, N_T: Any, work: Any) -> None:
     """Bring the small system up to date with the members beyond the first ``gathered``."""
-    members, lateral = work.members, work.lateral
+    members, scale, lateral, h, z = work.members, work.scale, work.lateral, work.h, work.z
+    for a in range(gathered, size):
+        scale[a] = work.s[members[a]]
+        z[a] = 0
     for a in range(size):
         i = members[a]
         row, source = lateral[a], N_T[i]
         for b in range(gathered if a < gathered else 0, size):
-            row[b] = s[members[b]] * source[members[b]]
-        work.h[a] = s[i] * work.g[i]
-        if a >= gathered:
-            work.z[a] = 0
-        work.before[a] = work.z[a]
+            row[b] = scale[b] * source[members[b]]
+        h[a] = scale[a] * work.g[i]
+        work.before[a] = z[a]
 
 
 @jit
@@ -228,7 +229,7 @@ def _sweep(size: int, work: Any) -> Any:
         change = new - z[a]
         if change != 0:
             z[a] = new
-            _axpy(-change, lateral[a], h, size)
+            axpy(-change, lateral[a], h, size)
             move = max(move, abs(change))
         top = max(top, new)
     return move, top
@@ -271,23 +272,32 @@ def _solve_on_support(size: int, work: Any) -> None:
         for q in range(p + 1, k):
             step[q] -= step[p] * A[p, q]
     for p in range(k - 1, -1, -1):
-        _axpy(-step[p], A[p], step, p)
+        axpy(-step[p], A[p], step, p)
     for p in range(k):
         a = support[p]
         new = rectify(z[a] + step[p])
-        _axpy(z[a] - new, lateral[a], h, size)
+        axpy(z[a] - new, lateral[a], h, size)
         z[a] = new
 
 
 @jit
-def _add_violators(K: int, size: int, s: Any, bound: Any, work: Any) -> Any:
+def _update_residual(K: int, size: int, N_T: Any, work: Any) -> None:
+    """Make g true again for all units, after the answers of the working set have moved."""
+    for a in range(size):
+        change = work.before[a] - work.z[a]
+        if change != 0:
+            axpy(change, N_T[work.members[a]], work.g, K)
+
+
+@jit
+def _add_violators(K: int, size: int, bound: Any, work: Any) -> Any:
     """Add every silent unit whose net input says it should answer. Returns the new size."""
-    members, is_member = work.members, work.is_member
+    s, g, members, is_member = work.s, work.g, work.members, work.is_member
     for a in range(size):
         is_member[members[a]] = True
     grown = size
     for i in range(K):
-        if s[i] * work.g[i] > bound and not is_member[i]:
+        if s[i] * g[i] > bound and not is_member[i]:
             members[grown] = i
             grown += 1
     for a in range(size):

@@ -2,9 +2,11 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hebbnmf._jit import jit
-from hebbnmf.dynamics import respond_quartic, respond_rectified
-from hebbnmf.plasticity import birth, finish_block, learn
+from hebbnmf.dynamics import make_workspace, respond_quartic, respond_rectified
+from hebbnmf.plasticity import birth, finish_block, learn, start_block
 from hebbnmf.recruitment import recruit
 
 
@@ -22,19 +24,21 @@ class Rules(NamedTuple):
 
 
 @jit
-def learn_block(K: int, block: Any, Y: Any, weights: Any, rules: Any, work: Any) -> Any:
+def learn_block(K: int, X: Any, Y: Any, weights: Any, rules: Any) -> Any:
     """Algorithm 1 on a block of samples.
 
     Parameters
     ----------
     K : int
         Number of recruited units.
-    block : Block, INOUT
-        The samples; its P must have a zero row for every unit that may be born.
-    Y : array of shape (B, >= K + B), OUT
+    X : array of shape (B, n), IN
+        The samples.
+    Y : array of shape (B, >= m), OUT
         The answers; zeros on entry.
-    weights, rules, work : Weights, Rules, Workspace
-        The network: INOUT, IN, scratch.
+    weights : Weights, INOUT
+        What is learned; with room for every unit that may be born, K + B or ``max_units``.
+    rules : Rules
+        The settings.
 
     Returns
     -------
@@ -43,8 +47,11 @@ def learn_block(K: int, block: Any, Y: Any, weights: Any, rules: Any, work: Any)
     n_unconverged : int
         Number of samples whose response stopped at ``max_sweeps``.
     """
+    block = start_block(K, X, weights)
+    work = make_workspace(len(weights.s), X)
+    work.s[:K] = weights.s[:K]
     n_unconverged = 0
-    for t in range(block.X.shape[0]):
+    for t in range(len(X)):
         x_norm2 = float(block.G[t, t])
         n_old, converged = _respond(t, K, x_norm2, block.P, weights, rules, work)
         n_unconverged += not converged
@@ -55,7 +62,7 @@ def learn_block(K: int, block: Any, Y: Any, weights: Any, rules: Any, work: Any)
                 y_norm2 += float(work.y[a]) ** 2
             y_new = recruit(x_norm2, y_norm2, rules.threshold, rules.floor)
             if y_new > 0:
-                birth(K, y_new, rules.initial_activity, weights)
+                birth(K, y_new, rules.initial_activity, weights, work)
                 work.active[n_active] = K
                 work.y[n_active] = y_new
                 n_active += 1
@@ -68,15 +75,22 @@ def learn_block(K: int, block: Any, Y: Any, weights: Any, rules: Any, work: Any)
 
 
 @jit
-def answer_block(K: int, P: Any, x_norm2: Any, Y: Any, weights: Any, rules: Any, work: Any) -> Any:
+def answer_block(X: Any, Y: Any, weights: Any, rules: Any) -> Any:
     """Answer a block of samples with frozen weights, no recruiting.
 
-    ``P`` is ``V X'`` and ``x_norm2`` the squared norms of the samples; ``Y``, zeros on entry, gets
-    the answers. Returns the number of samples whose response stopped at ``max_sweeps``.
+    ``Y``, zeros on entry, gets the answers of the units that ``weights`` holds, all recruited.
+    Returns the number of samples whose response stopped at ``max_sweeps``.
     """
+    K = len(weights.s)
+    P = np.dot(weights.V, X.T)
+    work = make_workspace(max(K, 1), X)
+    work.s[:K] = weights.s
     n_unconverged = 0
-    for t in range(Y.shape[0]):
-        n_active, converged = _respond(t, K, x_norm2[t], P, weights, rules, work)
+    for t in range(len(X)):
+        x_norm2 = 0.0
+        for x_j in X[t]:
+            x_norm2 += float(x_j) ** 2
+        n_active, converged = _respond(t, K, x_norm2, P, weights, rules, work)
         n_unconverged += not converged
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]
@@ -90,7 +104,5 @@ def _respond(t: int, K: int, x_norm2: float, P: Any, weights: Any, rules: Any, w
         work.g[i] = P[i, t]
     tol = P.dtype.type(rules.tol)
     if rules.quartic:
-        return respond_quartic(
-            K, weights.s, weights.N_T, weights.Yhat, x_norm2, tol, rules.max_sweeps, work
-        )
-    return respond_rectified(K, weights.s, weights.N_T, tol, rules.max_sweeps, work)
+        return respond_quartic(K, weights.N_T, weights.Yhat, x_norm2, tol, rules.max_sweeps, work)
+    return respond_rectified(K, weights.N_T, tol, rules.max_sweeps, work)

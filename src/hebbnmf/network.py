@@ -17,16 +17,25 @@ lambda     rank regularizer of Eq. (4)         ``rank_penalty``; ``threshold`` i
 =========  ==================================  ==========================================
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from threadpoolctl import ThreadpoolController
 
-from hebbnmf.dynamics import Workspace, make_workspace
 from hebbnmf.learning import Rules, answer_block, learn_block
-from hebbnmf.plasticity import Block, Weights
+from hebbnmf.plasticity import Weights
 
-BLOCK = 64
+# Samples a block. Odd numbers of cache lines a row: a column of ``V X'``, which the response
+# reads, then spreads over the whole cache instead of evicting itself.
+BLOCK = 72
+_ANSWER_BLOCK = 264
+# Weights from which on BLAS may use the threads it has been given.
+_LARGE_PRODUCT = 2**20
 FloatArray = NDArray[np.floating[Any]]
 
 
@@ -99,7 +108,6 @@ class Network:
             max_sweeps=max_sweeps,
         )
         self._weights = _empty_weights(0, n_features, self.dtype)
-        self._work: Workspace | None = None
 
     def configure(
         self,
@@ -162,22 +170,20 @@ class Network:
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
         n_unconverged = 0
-        for start in range(0, len(X), BLOCK):
-            rows = X[start : start + BLOCK]
-            self._reserve(self.n_units + len(rows))
-            if Y.shape[1] < len(self._weights.s):
-                Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
-            K, failed = learn_block(
-                self.n_units,
-                self._block(rows),
-                Y[start : start + BLOCK],
-                self._weights,
-                self.rules,
-                self._work,
-            )
-            self.n_units = K
-            self.n_samples += len(rows)
-            n_unconverged += failed
+        # Beside a busy neighbour a second BLAS thread makes learning three times slower, and
+        # alone it gains nothing, until the products are large.
+        small = self.n_features * self.rules.max_units < _LARGE_PRODUCT
+        with _blas().limit(limits=1) if small and len(X) > BLOCK else nullcontext():
+            for start in range(0, len(X), BLOCK):
+                rows = X[start : start + BLOCK]
+                self._reserve(self.n_units + len(rows))
+                if Y.shape[1] < len(self._weights.s):
+                    Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
+                self.n_units, failed = learn_block(
+                    self.n_units, rows, Y[start : start + BLOCK], self._weights, self.rules
+                )
+                self.n_samples += len(rows)
+                n_unconverged += failed
         return np.ascontiguousarray(Y[:, : self.n_units]), n_unconverged
 
     def answer(self, X: FloatArray) -> tuple[FloatArray, int]:
@@ -186,25 +192,24 @@ class Network:
         Parameters and results as in `learn`.
         """
         weights = self._recruited()
-        K = self.n_units
-        Y = np.zeros((len(X), K), self.dtype)
+        Y = np.zeros((len(X), self.n_units), self.dtype)
+        starts = range(0, len(X), _ANSWER_BLOCK)
 
-        def answer_rows(start: int) -> int:
-            rows = X[start : start + 4 * BLOCK]
-            norms = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-            P = weights.V @ rows.T
-            work = make_workspace(max(K, 1), self.dtype)
-            return int(
-                answer_block(K, P, norms, Y[start : start + len(rows)], weights, self.rules, work)
-            )
+        def answer_from(start: int) -> int:
+            rows = slice(start, start + _ANSWER_BLOCK)
+            return int(answer_block(X[rows], Y[rows], weights, self.rules))
 
-        return Y, sum(map(answer_rows, range(0, len(X), 4 * BLOCK)))
+        if len(starts) < 2:
+            return Y, sum(map(answer_from, starts))
+        # The division into blocks does not depend on the number of threads: neither do answers.
+        with _blas().limit(limits=1), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return Y, sum(pool.map(answer_from, starts))
 
     def _recruited(self) -> Weights:
         """Return the weights of the recruited units, as views."""
         V, N_T, s, Yhat = self._weights
         K = self.n_units
-        return Weights(V[:K], N_T[:K, :K], s[:K], Yhat[:K])
+        return Weights(V[:K], np.ascontiguousarray(N_T[:K, :K]), s[:K], Yhat[:K])
 
     def _reserve(self, n_units: int) -> None:
         """Make room for so many units, up to the largest number; room grows by doubling."""
@@ -216,21 +221,13 @@ class Network:
             for new, old in zip(grown, self._weights, strict=True):
                 new[tuple(slice(size) for size in old.shape)] = old
             self._weights = grown
-            self._work = None
-        if self._work is None:
-            self._work = make_workspace(room, self.dtype)
 
-    def _block(self, X: FloatArray) -> Block:
-        """Prepare a block: all its products with the weights as they are now, by BLAS."""
-        K, room = self.n_units, len(self._weights.s)
-        P = np.empty((room, len(X)), self.dtype)
-        np.matmul(self._weights.V[:K], X.T, out=P[:K])
-        P[K:] = 0
-        return Block(X, P, X @ X.T, np.zeros_like(P))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the scratch arrays out of pickles and copies."""
-        return {**self.__dict__, "_work": None}
+@cache
+def _blas() -> ThreadpoolController:
+    import scipy.linalg.cython_blas  # noqa: F401  (the BLAS of the kernels, loaded to be found)
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
