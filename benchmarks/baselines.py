@@ -1,0 +1,90 @@
+"""The lines to beat: Algorithm 1 one sample at a time, compiled and in numpy, and the floor."""
+
+import numba
+import numpy as np
+
+
+class PlainLoop:
+    """Algorithm 1 on a grown network, sample by sample, as a good compiled loop has it."""
+
+    def __init__(self, network, *, step=None):
+        self.W = network.components.copy()
+        # Columns of M contiguous: a change of one answer then touches one row of memory.
+        self.M_T = np.ascontiguousarray(network.lateral_weights.T)
+        self.Yhat = network.cumulative_activity
+        self.gain, self.tol = network.rules.gain, network.rules.tol
+        self.step = step or _plain_loop
+
+    def learn(self, X):
+        Y = np.zeros((len(X), len(self.W)), X.dtype)
+        self.step(X, Y, self.W, self.M_T, self.Yhat, self.gain, X.dtype.type(self.tol))
+        return Y
+
+
+class NumpyLoop(PlainLoop):
+    """The same without a compiler."""
+
+    def __init__(self, network):
+        super().__init__(network, step=_numpy_loop)
+
+
+def product_floor(network, X, size=128):
+    """The bare product ``V @ X_B.T`` in blocks: no exact learner can be faster."""
+    V = network._weights.V
+    for start in range(0, len(X), size):
+        V @ X[start : start + size].T
+
+
+@numba.njit(fastmath={"reassoc", "contract", "nsz"})
+def _plain_loop(X, Y, W, M_T, Yhat, gain, tol):
+    K, n = W.shape
+    for t in range(len(X)):
+        x, y = X[t], Y[t]
+        net = np.dot(W, x)
+        while True:
+            move = top = np.float32(0) * x[0]
+            for i in range(K):
+                new = max(net[i], np.float32(0))
+                change = new - y[i]
+                if change != 0:
+                    y[i] = new
+                    row = M_T[i]
+                    for k in range(K):
+                        net[k] -= change * row[k]
+                    move = max(move, abs(change))
+                top = max(top, new)
+            if move <= tol * top:
+                break
+        for i in range(K):
+            y_i = y[i]
+            if y_i > 0:
+                Yhat[i] += gain * y_i * y_i
+                rate = X.dtype.type(y_i / max(Yhat[i], y_i * y_i))
+                W_i = W[i]
+                for j in range(n):
+                    W_i[j] += rate * (x[j] - y_i * W_i[j])
+                for k in range(K):
+                    M_T[k, i] += rate * (y[k] - y_i * M_T[k, i])
+                M_T[i, i] = 0
+
+
+def _numpy_loop(X, Y, W, M_T, Yhat, gain, tol):
+    for x, y in zip(X, Y, strict=True):
+        net = W @ x
+        move = top = 1.0
+        while move > tol * top:
+            move = 0.0
+            for i in range(len(W)):
+                new = max(net[i], 0.0)
+                change = new - y[i]
+                if change:
+                    y[i] = new
+                    net -= change * M_T[i]
+                    move = max(move, abs(change))
+            top = y.max()
+        active = np.flatnonzero(y)
+        Yhat[active] += gain * y[active] ** 2
+        rate = (y[active] / np.maximum(Yhat[active], y[active] ** 2))[:, None]
+        W[active] += rate * (x - y[active, None] * W[active])
+        M_T[:, active] += (rate * (y - y[active, None] * M_T[:, active].T)).T
+        M_T[active, active] = 0

@@ -1,0 +1,54 @@
+"""How do time and memory grow with the number of units and of features?"""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from benchmarks.speed import per_sample
+from benchmarks.timing import time_in_turn
+from benchmarks.workloads import grown_network, laplace
+
+SIZES = (64, 128, 256, 512, 1024)
+MEASURE_MEMORY = """
+import resource, sys
+import numpy as np
+from hebbnmf import Network
+from hebbnmf.datasets import make_sparse_sources
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+size = int(sys.argv[1])
+X = make_sparse_sources(4 * size, size, random_state=0)
+Network(8, 8).learn(np.ascontiguousarray(X[:100, :8]))
+before = peak()
+net = Network(size, size, rank_penalty=0.0)
+for start in range(0, len(X), 504):
+    net.learn(X[start : start + 504])
+state = sum(array.nbytes for array in net._weights)
+assert net.n_units == size
+print((peak() - before - state) / state)
+"""
+
+
+def time_exponents():
+    """Slope of log time a sample in log m (n = 256 fixed) and in log n (m = 256 fixed)."""
+    found = {}
+    for name, shapes in (
+        ("m", [(256, size) for size in SIZES]),
+        ("n", [(size, 256) for size in SIZES]),
+    ):
+        contestants = {}
+        for n, m in shapes:
+            X = laplace(2048, n)
+            net = grown_network(X, m, 0.0)
+            contestants[f"n={n} m={m}"] = lambda net=net, X=X: net.learn(X)
+        times = per_sample(time_in_turn(contestants, rounds=5), 2048)
+        slope = np.polyfit(np.log(SIZES[1:]), np.log(list(times.values())[1:]), 1)[0]
+        found[name] = {"microseconds": times, "exponent": float(slope)}
+    return found
+
+
+def memory_beyond_the_state(size=1024):
+    """Peak memory of learning beyond the state, in states, in a process of its own."""
+    command = [sys.executable, "-c", MEASURE_MEMORY, str(size)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

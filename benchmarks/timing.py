@@ -1,0 +1,29 @@
+"""Timing in turn: these machines are noisy, and only ratios within one run mean anything."""
+
+import time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+
+def time_in_turn(contestants, *, rounds=7, threads=1):
+    """Return the seconds of each round for each contestant, all of them called once a round.
+
+    ``contestants`` maps names to functions without arguments; a first round, not counted, warms
+    compilers and caches.
+    """
+    seconds = {name: [] for name in contestants}
+    with threadpool_limits(threads, user_api="blas"):
+        for turn in tqdm(range(rounds + 1), leave=False, unit="round"):
+            for name, call in contestants.items():
+                start = time.perf_counter()
+                call()
+                if turn:
+                    seconds[name].append(time.perf_counter() - start)
+    return {name: np.array(values) for name, values in seconds.items()}
+
+
+def ratio(seconds, slow, fast):
+    """How many times faster: the median over rounds of their ratio within the round."""
+    return float(np.median(seconds[slow] / seconds[fast]))
