@@ -5,7 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hebbnmf._jit import jit
-from hebbnmf.dynamics import make_workspace, respond_quartic, respond_rectified
+from hebbnmf.dynamics import (
+    FEW_UNITS,
+    make_workspace,
+    respond_in_order,
+    respond_in_working_set,
+)
 from hebbnmf.plasticity import birth, finish_block, learn, start_block
 from hebbnmf.recruitment import recruit
 
@@ -103,6 +108,6 @@ def _respond(t: int, K: int, x_norm2: float, P: Any, weights: Any, rules: Any, w
     for i in range(K):
         work.g[i] = P[i, t]
     tol = P.dtype.type(rules.tol)
-    if rules.quartic:
-        return respond_quartic(K, weights.N_T, weights.Yhat, x_norm2, tol, rules.max_sweeps, work)
-    return respond_rectified(K, weights.N_T, tol, rules.max_sweeps, work)
+    if rules.quartic or K <= FEW_UNITS:
+        return respond_in_order(K, weights.N_T, weights.Yhat, x_norm2, rules, tol, work)
+    return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)

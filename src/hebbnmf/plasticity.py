@@ -57,6 +57,13 @@ def learn(
 ) -> None:
     """Learn from sample t of the block, Eq. (8).
 
+    On a row, Eq. (8) reads ``W_i = (1 - rate) W_i + (rate / y_i) x`` with the rate
+    ``y_i^2 / Yhat_i``; on a scaled row, ``s_i *= 1 - rate`` and ``V_i += c_i x`` with the step
+    ``c_i = rate / (y_i s_i)``. Under the plain schedule the rate is at most 1. Under that of
+    section III.C an answer with ``y_i^2 > Yhat_i`` would overshoot its own sample and turn
+    lateral weights negative: there the rate is held at 1, and the row starts anew from this
+    sample.
+
     Parameters
     ----------
     t : int
@@ -69,11 +76,17 @@ def learn(
         What is learned, the samples, the answers.
     """
     active, y, c = work.active, work.y, work.c
-    n_samples = block.X.shape[0]
+    Yhat, s = weights.Yhat, weights.s
+    n_samples = len(block.X)
     for a in range(n_old):
-        i = active[a]
-        c[a] = _advance(i, y[a], gain, weights, block)
-        work.s[i] = weights.s[i]
+        i, y_i = active[a], float(y[a])
+        Yhat[i] += gain * y_i * y_i  # Eq. (8), line 1
+        scale = max(Yhat[i], y_i * y_i)
+        s[i] *= (scale - y_i * y_i) / scale
+        if s[i] < _SMALLEST_SCALE:
+            _fold(i, weights, block)
+        work.s[i] = s[i]
+        c[a] = y_i / (scale * s[i])
     for a in range(n_old, n_active):
         c[a] = 1 / y[a]  # a newborn row is empty: W = x / y and M = y / y_new are its first step
     G_t = block.G[t]
@@ -118,23 +131,10 @@ def finish_block(K: int, weights: Any, block: Any) -> None:
 
 
 @jit
-def _advance(i: int, y_i: Any, gain: float, weights: Any, block: Any) -> Any:
-    """Advance ``Yhat_i`` and ``s_i`` by one answer, and return the step of the scaled row.
-
-    Eq. (8) reads ``W_i = (1 - rate) W_i + (rate / y_i) x`` with ``rate = y_i^2 / Yhat_i``. Under
-    the plain schedule ``rate <= 1`` always. Under that of section III.C an answer with
-    ``y_i^2 > Yhat_i`` would overshoot its own sample and turn lateral weights negative: there
-    the rate is held at 1, and the row starts anew from this sample.
-    """
-    Yhat, s = weights.Yhat, weights.s
-    square = float(y_i) * float(y_i)
-    Yhat[i] += gain * square  # Eq. (8), line 1
-    scale = max(Yhat[i], square)
-    s[i] *= (scale - square) / scale
-    if s[i] < _SMALLEST_SCALE:
-        weights.V[i] *= s[i]
-        weights.N_T[:, i] *= s[i]
-        block.P[i] *= s[i]
-        block.C[i] *= s[i]
-        s[i] = 1.0
-    return y_i / (scale * s[i])
+def _fold(i: int, weights: Any, block: Any) -> None:
+    """Multiply the scale of row i into the row, and set it to one."""
+    weights.V[i] *= weights.s[i]
+    weights.N_T[:, i] *= weights.s[i]
+    block.P[i] *= weights.s[i]
+    block.C[i] *= weights.s[i]
+    weights.s[i] = 1.0
