@@ -173,6 +173,11 @@ class BiologicalReport:
 
     def __str__(self) -> str:
         slow, fast = self.learning_rates
+        sparsity = (
+            f"P(y = 0) = {self.probability_zero:.3f}, kurtosis {self.kurtosis:.3g}, sparseness "
+            f"{self.lifetime_sparseness:.2f} (lifetime), {self.population_sparseness:.2f} "
+            "(population)"
+        )
         checks = (
             (
                 self.obeys_dales_law,
@@ -180,12 +185,7 @@ class BiologicalReport:
             ),
             (self.is_rectified, f"rectified activity: answers >= {self.least_answer:.3g}"),
             (self.learning_rates_fall, f"learning rates fall: now {slow:.3g} to {fast:.3g}"),
-            (
-                self.fires_sparsely,
-                f"sparse firing: P(y = 0) = {self.probability_zero:.3f}, kurtosis "
-                f"{self.kurtosis:.3g}, sparseness {self.lifetime_sparseness:.2f} (lifetime), "
-                f"{self.population_sparseness:.2f} (population)",
-            ),
+            (self.fires_sparsely, f"sparse firing: {sparsity}"),
         )
         lines = [f"  {'yes' if holds else 'NO '}  {text}" for holds, text in checks]
         return "\n".join([f"{self.n_units} units", *lines])

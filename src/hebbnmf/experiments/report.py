@@ -72,7 +72,9 @@ class Report:
             "parameters": self.parameters,
             "results": self.results,
         }
-        text.write_text(json.dumps(document, indent=1, default=_plain) + "\n", encoding="ascii")
+        text.write_text(
+            json.dumps(document, indent=1, default=_plain, allow_nan=False) + "\n", encoding="ascii"
+        )
         return [png, svg, text]
 
 
