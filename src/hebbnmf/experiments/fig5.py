@@ -106,7 +106,7 @@ def example(n_samples: int = 20_000) -> dict[str, Any]:
     for name, angle in (("unmixed", 0.0), ("rotated", EXAMPLE_ANGLE)):
         A = rotation(angle)
         X = make_sparse_sources(n_samples, 2, mixing=A, random_state=0)
-        weights.append(_learner(2, GAIN).fit(X).components_)
+        weights.append(_learner(2, GAIN).partial_fit(X).components_)
         shown[name] = {
             "X": X[:N_SHOWN].tolist(),
             "components": weights[-1].tolist(),
@@ -229,7 +229,7 @@ def _rows_of_each_method(X: FloatArray, seed: int) -> dict[str, FloatArray]:
     n = X.shape[1]
     centres = KMeans(2 * n, n_init=1, random_state=seed).fit(X).cluster_centers_
     mixing = FastICA(n, whiten="unit-variance", random_state=seed, max_iter=500).fit(X).mixing_.T
-    online = [_learner(n, gain).fit(X).components_ for gain in SCHEDULES.values()]
+    online = [_learner(n, gain).partial_fit(X).components_ for gain in SCHEDULES.values()]
     return dict(zip(METHODS, (*online, centres, np.vstack([mixing, -mixing])), strict=True))
 
 
