@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import kurtosis
 
+from hebbnmf import OnlineSNMF
+from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.metrics import (
+    RECTIFIED_GAUSSIAN_KURTOSIS,
     activity_sparsity,
+    biological_report,
     cluster_agreement,
     direction_alignment,
     fit_gabors,
@@ -276,3 +280,83 @@ def test_the_reported_gabor_explains_the_reported_share():
     for i, values in enumerate(zip(*(getattr(fits, name) for name in names), strict=True)):
         share = np.corrcoef(gabor(*values), filters[i])[0, 1] ** 2
         assert share == pytest.approx(fits.explained[i], abs=1e-9)
+
+
+class Recording:
+    """A network by its face alone: given answers, weights and effect of learning."""
+
+    def __init__(self, Y, M, activity, learned=1.0):
+        self.lateral_weights_, self.cumulative_activity_ = np.array(M), np.array(activity)
+        self._Y, self._learned = np.array(Y), learned
+
+    def transform(self, X):
+        return self._Y[: len(X)]
+
+    def partial_fit(self, X):
+        self.cumulative_activity_ = self.cumulative_activity_ + self._learned * len(X)
+        return self
+
+
+INHIBITION = [[0.0, 0.5], [0.2, 0.0]]
+FIRING = [[0.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_trained_network_has_the_properties_of_section_iv_b_and_is_left_alone():
+    X = make_sparse_sources(1500, 4, random_state=0)
+    net = OnlineSNMF(n_components=8, rank_penalty=16.0, activity_gain=0.1).fit(X)
+    W, activity = net.components_.copy(), net.cumulative_activity_.copy()
+    report = biological_report(net, X[:500])
+    assert report.obeys_dales_law
+    assert report.is_rectified
+    assert report.learning_rates_fall
+    assert report.learning_rates == (1 / activity.max(), 1 / activity.min())
+    sparsity = activity_sparsity(net.transform(X[:500]))
+    assert report.kurtosis == sparsity.kurtosis
+    assert report.lifetime_sparseness == pytest.approx(sparsity.lifetime.mean())
+    np.testing.assert_array_equal(net.components_, W)
+    np.testing.assert_array_equal(net.cumulative_activity_, activity)
+    assert net.n_samples_seen_ == 1500
+
+
+def test_excitation_between_units_breaks_dales_law():
+    M = [[0.0, 0.5], [-0.2, 0.0]]
+    report = biological_report(Recording(FIRING, M, [1.0, 2.0]), np.zeros((4, 1)))
+    assert not report.obeys_dales_law
+    assert report.least_lateral_weight == -0.2
+    assert report.is_rectified
+    assert "NO   Dale's law: lateral weights >= -0.2" in str(report)
+    assert str(report).count("NO ") == 1
+
+
+def test_negative_answers_are_reported():
+    report = biological_report(Recording([[0.0, -1.5]], INHIBITION, [1.0, 2.0]), [[0.0]])
+    assert (report.is_rectified, report.least_answer) == (False, -1.5)
+    assert report.obeys_dales_law
+
+
+@pytest.mark.parametrize(("learned", "falls"), [(1.0, True), (0.0, False), (-0.1, False)])
+def test_learning_rates_fall_where_activity_accumulates(learned, falls):
+    net = Recording(FIRING, INHIBITION, [2.0, 8.0], learned)
+    report = biological_report(net, np.zeros((4, 1)))
+    assert report.learning_rates_fall is falls
+    assert report.learning_rates == (0.125, 0.5)
+
+
+def test_firing_is_sparse_only_beyond_a_rectified_gaussian():
+    g = np.random.default_rng(0).standard_normal((400_000, 2))
+    assert activity_sparsity(np.maximum(g, 0)).kurtosis == pytest.approx(
+        RECTIFIED_GAUSSIAN_KURTOSIS, abs=0.05
+    )
+    for threshold, sparse in ((-0.5, False), (0.5, True)):
+        net = Recording(np.maximum(g - threshold, 0), INHIBITION, [1.0, 1.0])
+        assert biological_report(net, g).fires_sparsely is sparse
+
+
+def test_a_single_unit_inhibits_nobody():
+    report = biological_report(Recording([[1.0]], [[0.0]], [1.0]), [[0.0]])
+    assert (report.obeys_dales_law, report.least_lateral_weight, report.n_units) == (True, 0.0, 1)
+
+
+def test_a_network_without_units_has_no_report():
+    with pytest.raises(ValueError, match="net has 0 units"):
+        biological_report(Recording(np.zeros((1, 0)), np.zeros((0, 0)), []), [[0.0]])

@@ -1,6 +1,8 @@
 """How well a network did: clusters found, receptive fields, sparsity of activity, directions."""
 
-from typing import NamedTuple
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +12,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 FloatArray = NDArray[np.float64]
 TINY = np.finfo(np.float64).tiny
+
+# Of max(g, 0), with g normal: moments 1/sqrt(2 pi), 1/2, 2/sqrt(2 pi), 3/2 about zero.
+RECTIFIED_GAUSSIAN_KURTOSIS = 2.4077
 
 # A Gabor function's envelope spans three pixels at half height: 2.355 * 1.25. With a deviation of
 # 1.1 half the variance of a single bright pixel would pass for one.
@@ -135,6 +140,117 @@ def _sparseness(activity: NDArray[np.floating], axis: int) -> FloatArray:
     )
     a = np.divide(mean**2, power, out=np.ones_like(mean), where=power > 0)
     return np.asarray(np.clip((1 - a) / (1 - 1 / max(activity.shape[axis], 2)), 0, 1))
+
+
+@dataclass(frozen=True)
+class BiologicalReport:
+    """What `biological_report` finds; printed, it is a list of the checks."""
+
+    n_units: int
+    """Number of recruited units."""
+    least_lateral_weight: float
+    """The least weight from one unit to another; 0 where there is only one."""
+    obeys_dales_law: bool
+    """Whether no lateral weight is negative: every unit inhibits, and only inhibits."""
+    least_answer: float
+    """The least answer to any sample."""
+    is_rectified: bool
+    """Whether no answer is negative."""
+    learning_rates: tuple[float, float]
+    """The least and greatest learning rate of a unit, one over its cumulative activity."""
+    learning_rates_fall: bool
+    """Whether learning from the samples raised no unit's rate, and lowered that of some."""
+    probability_zero: float
+    """Share of answers that are exactly zero."""
+    kurtosis: float
+    """Excess kurtosis of all answers, pooled."""
+    lifetime_sparseness: float
+    """How unevenly a unit's answers spread over samples, in 0..1, averaged over units."""
+    population_sparseness: float
+    """How unevenly the answers to a sample spread over units, in 0..1, averaged over samples."""
+    fires_sparsely: bool
+    """Whether answers are zero more often, and have heavier tails, than a rectified Gaussian."""
+
+    def __str__(self) -> str:
+        slow, fast = self.learning_rates
+        sparsity = (
+            f"P(y = 0) = {self.probability_zero:.3f}, kurtosis {self.kurtosis:.3g}, sparseness "
+            f"{self.lifetime_sparseness:.2f} (lifetime), {self.population_sparseness:.2f} "
+            "(population)"
+        )
+        checks = (
+            (
+                self.obeys_dales_law,
+                f"Dale's law: lateral weights >= {self.least_lateral_weight:.3g}",
+            ),
+            (self.is_rectified, f"rectified activity: answers >= {self.least_answer:.3g}"),
+            (self.learning_rates_fall, f"learning rates fall: now {slow:.3g} to {fast:.3g}"),
+            (self.fires_sparsely, f"sparse firing: {sparsity}"),
+        )
+        lines = [f"  {'yes' if holds else 'NO '}  {text}" for holds, text in checks]
+        return "\n".join([f"{self.n_units} units", *lines])
+
+
+def biological_report(net: Any, X: ArrayLike) -> BiologicalReport:
+    """Check a trained network against the biology of section IV.B.
+
+    Parameters
+    ----------
+    net : OnlineSNMF
+        A trained network with at least one unit; it is left as it is. Anything will do that has
+        `transform`, `partial_fit`, `lateral_weights_` and `cumulative_activity_`, and can be
+        copied.
+    X : array-like of shape (n_samples, n_features)
+        Samples to answer. Some thousands are enough: all answers to them, ``n_samples`` times
+        ``n_components_`` numbers, are held at once, a few times over.
+
+    Returns
+    -------
+    report : BiologicalReport
+        The figures, and whether each property holds.
+
+    Notes
+    -----
+    Section IV.B counts lateral weights as -M: there they are never positive. That learning rates
+    fall is seen by letting a copy of the network learn from X. Firing counts as sparse beyond
+    what rectification alone does to Gaussian input: a probability of zero above 1/2, and an
+    excess kurtosis above 2.41.
+
+    Examples
+    --------
+    >>> from hebbnmf import OnlineSNMF
+    >>> from hebbnmf.datasets import make_sparse_sources
+    >>> from hebbnmf.metrics import biological_report
+    >>> X = make_sparse_sources(2000, 8, random_state=0)
+    >>> net = OnlineSNMF(n_components=16, rank_penalty=64.0, activity_gain=0.1).fit(X)
+    >>> report = biological_report(net, X)
+    >>> report.obeys_dales_law, report.is_rectified, report.learning_rates_fall
+    (True, True, True)
+    """
+    M, before = np.asarray(net.lateral_weights_), np.asarray(net.cumulative_activity_)
+    if before.size == 0:
+        raise ValueError(
+            "net has 0 units, but the report needs at least 1: lower its rank_penalty and train it."
+        )
+    Y = np.asarray(net.transform(X))
+    between = M[~np.eye(len(M), dtype=bool)]
+    after = np.asarray(deepcopy(net).partial_fit(X).cumulative_activity_)[: before.size]
+    sparsity = activity_sparsity(np.maximum(Y, 0))
+    return BiologicalReport(
+        n_units=before.size,
+        least_lateral_weight=float(min(between, default=0.0)),
+        obeys_dales_law=bool(np.all(between >= 0)),
+        least_answer=float(Y.min()),
+        is_rectified=bool(Y.min() >= 0),
+        learning_rates=(float(1 / before.max()), float(1 / before.min())),
+        learning_rates_fall=bool(np.all(after >= before) and np.any(after > before)),
+        probability_zero=sparsity.probability_zero,
+        kurtosis=sparsity.kurtosis,
+        lifetime_sparseness=float(sparsity.lifetime.mean()),
+        population_sparseness=float(sparsity.population.mean()),
+        fires_sparsely=sparsity.probability_zero > 0.5
+        and sparsity.kurtosis > RECTIFIED_GAUSSIAN_KURTOSIS,
+    )
 
 
 class DirectionAlignment(NamedTuple):

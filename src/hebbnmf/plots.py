@@ -1,9 +1,18 @@
 """Every picture: each function draws on the given Axes, or on a new one, and returns it."""
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from numpy.typing import ArrayLike, NDArray
+
+from hebbnmf.metrics import GaborFits
+
+FloatArray = NDArray[np.floating[Any]]
+Places = list[tuple[float, float]]
 
 # Shapes as well as colours, so that clusters can be told apart in grey.
 _MARKERS = "osD^vP*Xph<>"
@@ -49,8 +58,7 @@ def plot_clusters(
     'feature 1'
     """
     X, labels = np.asarray(X), np.asarray(labels)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
+    ax = _axes(ax)
     silent = labels < 0
     if silent.any():
         ax.scatter(X[silent, 0], X[silent, 1], c="0.6", s=18, marker="x", label="silent")
@@ -69,3 +77,375 @@ def plot_clusters(
     ax.set(xlabel="feature 1", ylabel="feature 2", aspect="equal")
     ax.legend(loc="best", fontsize="small")
     return ax
+
+
+def plot_cost_ratio(
+    T: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None
+) -> Axes:
+    """Draw the cost of online answers over that of offline ones as samples arrive (Fig. 3B).
+
+    Parameters
+    ----------
+    T : array-like of shape (n_points,)
+        Numbers of samples, on a logarithmic axis.
+    mean : array-like of shape (n_points,)
+        Mean ratio over data sets.
+    std : array-like of shape (n_points,)
+        Its standard deviation, drawn as a shadow.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from hebbnmf.plots import plot_cost_ratio
+    >>> ax = plot_cost_ratio([2, 20, 200], [1.6, 1.2, 1.1], [0.6, 0.2, 0.1])
+    >>> ax.get_ylabel()
+    'cost (9), online / offline'
+    """
+    ax = _axes(ax)
+    T, mean, std = np.asarray(T), np.asarray(mean), np.asarray(std)
+    ax.fill_between(T, mean - std, mean + std, color="0.8", linewidth=0, label="standard deviation")
+    ax.plot(T, mean, color="C0", label="mean")
+    ax.axhline(1.0, color="k", linewidth=0.8, linestyle=":")
+    ax.set(xscale="log", xlabel="samples T", ylabel="cost (9), online / offline")
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def plot_directions(
+    X: ArrayLike,
+    components: ArrayLike,
+    directions: ArrayLike | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the rows of W over two-dimensional data (Fig. 5).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, 2)
+        The samples.
+    components : array-like of shape (n_components, 2)
+        Feedforward weights W, drawn as circles at the ends of spokes.
+    directions : array-like of shape (n_directions, 2), optional
+        Sparse directions, drawn as dashed lines to both sides.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from hebbnmf import OnlineSNMF
+    >>> from hebbnmf.datasets import make_sparse_sources
+    >>> from hebbnmf.plots import plot_directions
+    >>> X = make_sparse_sources(2000, 2, random_state=0)
+    >>> net = OnlineSNMF(n_components=4, rank_penalty=4.0, activity_gain=0.1).fit(X)
+    >>> ax = plot_directions(X[:500], net.components_, [[1.0, 0.0], [0.0, 1.0]])
+    >>> len(ax.collections[-1].get_offsets())
+    4
+    """
+    ax = _axes(ax)
+    X, W = np.asarray(X), np.asarray(components)
+    ax.scatter(X[:, 0], X[:, 1], color="C0", s=6, alpha=0.6, linewidths=0, label="samples")
+    for k, (x_1, x_2) in enumerate([] if directions is None else np.asarray(directions)):
+        label = "sparse directions" if k == 0 else None
+        ax.axline((0, 0), (x_1, x_2), color="k", linewidth=0.9, linestyle="--", label=label)
+    for x_1, x_2 in W:
+        ax.plot([0, x_1], [0, x_2], color="k", linewidth=1.8)
+    ax.scatter(
+        W[:, 0],
+        W[:, 1],
+        c="gold",
+        edgecolors="k",
+        s=70,
+        linewidths=1.2,
+        zorder=3,
+        label="rows of W",
+    )
+    ax.set(xlabel="feature 1", ylabel="feature 2", aspect="equal")
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def plot_filters(
+    filters: ArrayLike,
+    patch_shape: tuple[int, int] | None = None,
+    *,
+    ax: Axes | None = None,
+    n_columns: int | None = None,
+) -> Axes:
+    """Show filters as a grid of small pictures (Fig. 4A), as one image.
+
+    Each is scaled to its own largest entry; zero is middle grey in all.
+
+    Parameters
+    ----------
+    filters : array-like of shape (n_filters, n_pixels)
+        The filters, one a row, pixels row by row.
+    patch_shape : tuple of int, optional
+        Height and width of a filter; square where None.
+    ax : Axes, optional
+        Where to draw.
+    n_columns : int, optional
+        Filters in a row of the grid; about as many as rows where None.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.plots import plot_filters
+    >>> ax = plot_filters(np.random.default_rng(0).standard_normal((6, 25)), n_columns=3)
+    >>> ax.images[0].get_array().shape
+    (13, 19)
+    """
+    F = np.asarray(filters, dtype=np.float64)
+    side = round(F.shape[1] ** 0.5)
+    height, width = (side, side) if patch_shape is None else patch_shape
+    if height * width != F.shape[1]:
+        raise ValueError(
+            f"patch_shape={patch_shape!r} does not suit filters of {F.shape[1]} pixels: height "
+            "times width must be that number; give (height, width)."
+        )
+    ax = _axes(ax)
+    columns = n_columns or max(1, int(np.ceil(len(F) ** 0.5)))
+    rows = max(1, -(-len(F) // columns))
+    # NaN is drawn as gaps, white, apart from any grey of a filter.
+    grid = np.full((rows * (height + 1) + 1, columns * (width + 1) + 1), np.nan)
+    for k, f in enumerate(F):
+        top, left = (k // columns) * (height + 1) + 1, (k % columns) * (width + 1) + 1
+        peak = np.abs(f).max() or 1.0
+        grid[top : top + height, left : left + width] = f.reshape(height, width) / peak
+    ax.imshow(grid, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    ax.set_axis_off()
+    return ax
+
+
+def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw the density of activity, pooled over units and samples (Fig. 4B).
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_samples, n_units)
+        The answers, non-negative and not all zero.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn. The curve encloses the probability of answers that are not zero; the
+        arrow gives that of zero. The dashed curve is a Gaussian of zero mean and equal variance.
+
+    Examples
+    --------
+    >>> from hebbnmf.plots import plot_activity_density
+    >>> ax = plot_activity_density([[0.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    >>> ax.texts[0].get_text()
+    'P(y = 0) = 0.750'
+    """
+    activity = np.asarray(Y).ravel()
+    active = activity[activity > 0]
+    if active.size == 0:
+        raise ValueError("Y has no entry above 0: there is no density to draw.")
+    ax = _axes(ax)
+    counts, edges = np.histogram(active, bins=80, range=(0, float(active.max())))
+    density = counts / (activity.size * np.diff(edges))
+    std = float(activity.std(dtype=np.float64))
+    seen = density[density > 0]
+    shown = np.where(density > 0, density, np.nan)
+    ax.stairs(shown, edges, baseline=None, color="C0", linewidth=1.5, label="answers above zero")
+    y = np.linspace(0, edges[-1], 400)
+    gaussian = np.exp(-0.5 * (y / std) ** 2) / (std * np.sqrt(2 * np.pi)) if std else 0 * y
+    ax.plot(y, gaussian, color="k", linestyle="--", linewidth=1, label="Gaussian, equal variance")
+    top = max(seen.max(), gaussian.max())
+    ax.set(yscale="log", ylim=(seen.min() / 3, top * 30), xlabel="activity y")
+    ax.set_ylabel("probability density")
+    zero = 1 - active.size / activity.size
+    ax.annotate(
+        f"P(y = 0) = {zero:.3f}",
+        xy=(0, top * 1.5),
+        xytext=(0.08, 0.93),
+        textcoords="axes fraction",
+        va="center",
+        color="firebrick",
+        arrowprops={"arrowstyle": "-|>", "color": "firebrick", "linewidth": 1.8},
+    )
+    ax.legend(loc="upper right", bbox_to_anchor=(1, 0.9), fontsize="small")
+    return ax
+
+
+def plot_gabor_scatter(fits: GaborFits, *, ax: Axes | None = None) -> Axes:
+    """Scatter filters by orientation and spatial frequency, shaded by how Gabor-like they are.
+
+    Parameters
+    ----------
+    fits : GaborFits
+        What `hebbnmf.metrics.fit_gabors` returned; filters without a fit are left out.
+    ax : Axes, optional
+        Where to draw; a colour bar is added beside it.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.metrics import fit_gabors
+    >>> from hebbnmf.plots import plot_gabor_scatter
+    >>> y, x = np.mgrid[:12, :12]
+    >>> bars = np.exp(-((x - 6) ** 2 + (y - 5) ** 2) / 12) * np.cos(0.4 * np.pi * (x - 6))
+    >>> ax = plot_gabor_scatter(fit_gabors([bars.ravel(), bars.T.ravel()]))
+    >>> len(ax.collections[0].get_offsets())
+    2
+    """
+    ax = _axes(ax)
+    fitted = np.isfinite(fits.frequency)
+    points = ax.scatter(
+        np.degrees(fits.orientation[fitted]),
+        fits.frequency[fitted],
+        c=fits.explained[fitted],
+        cmap="cividis_r",
+        vmin=0,
+        vmax=1,
+        s=28,
+        edgecolors="k",
+        linewidths=0.4,
+    )
+    ax.figure.colorbar(points, ax=ax, label="explained share of variance")
+    ax.set(xlim=(-4, 184), ylim=(0, 0.52), xticks=range(0, 181, 45))
+    ax.set(xlabel="orientation of the stripes (degrees)", ylabel="frequency (cycles / pixel)")
+    return ax
+
+
+def plot_network(
+    components: ArrayLike, lateral_weights: ArrayLike, *, ax: Axes | None = None
+) -> Axes:
+    """Draw a small network (Fig. 2): inputs below, units above, lateral inhibition over them.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Feedforward weights W: solid where they excite, dashed where they inhibit, the wider the
+        stronger.
+    lateral_weights : array-like of shape (n_components, n_components)
+        Lateral weights M, drawn as arcs that end in a bar at the unit that they inhibit.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from hebbnmf.plots import plot_network
+    >>> ax = plot_network([[1.0, 0.2], [-0.7, 0.9]], [[0.0, 0.3], [0.1, 0.0]])
+    >>> len(ax.patches)
+    6
+    """
+    W, M = np.asarray(components), np.asarray(lateral_weights)
+    ax = _axes(ax)
+    m, n = W.shape
+    inputs = [((j + 0.5) / n, 0.0) for j in range(n)]
+    units = [((i + 0.5) / m, 1.0) for i in range(m)]
+    _draw_synapses(ax, W, inputs, units)
+    _draw_inhibition(ax, M, units)
+    for letter, shape, places in (("x", "s", inputs), ("y", "o", units)):
+        for k, (x, y) in enumerate(places):
+            ax.plot(x, y, marker=shape, color="w", markeredgecolor="k", markersize=24, zorder=3)
+            ax.text(x, y, f"${letter}_{{{k + 1}}}$", ha="center", va="center", zorder=4)
+    for color, style, label in (
+        ("C0", "-", "W > 0"),
+        ("C3", "--", "W < 0"),
+        ("0.5", "-", "M, inhibition"),
+    ):
+        ax.plot([], [], color=color, linestyle=style, linewidth=2, label=label)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize="small")
+    ax.set(xlim=(0, 1), ylim=(-0.35, 1.45))
+    ax.set_axis_off()
+    return ax
+
+
+def panels(mosaic: str, figsize: tuple[float, float]) -> dict[str, Axes]:
+    """Make a figure of lettered panels that no window or global state knows of.
+
+    Parameters
+    ----------
+    mosaic : str
+        Layout of the panels, one letter each, as in ``Figure.subplot_mosaic``.
+    figsize : tuple of float
+        Width and height, in inches.
+
+    Returns
+    -------
+    axes : dict of str to Axes
+        The panels, by letter.
+
+    Examples
+    --------
+    >>> from hebbnmf.plots import panels
+    >>> sorted(panels("AB;CC", (6, 4)))
+    ['A', 'B', 'C']
+    """
+    axes: dict[str, Axes] = Figure(figsize=figsize, layout="constrained").subplot_mosaic(mosaic)
+    for letter, ax in axes.items():
+        ax.set_title(letter, loc="left", fontweight="bold")
+    return axes
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return plt.subplots(figsize=(5, 5), layout="constrained")[1] if ax is None else ax
+
+
+def _draw_synapses(ax: Axes, W: FloatArray, inputs: Places, units: Places) -> None:
+    peak = np.abs(W).max(initial=0.0) or 1.0
+    for (i, j), w in np.ndenumerate(W):
+        arrow = FancyArrowPatch(
+            inputs[j],
+            units[i],
+            arrowstyle="-|>" if w else "-",
+            mutation_scale=12,
+            linewidth=3.5 * abs(w) / peak,
+            color="C3" if w < 0 else "C0",
+            linestyle="--" if w < 0 else "-",
+            shrinkA=13,
+            shrinkB=14,
+        )
+        ax.add_patch(arrow)
+
+
+def _draw_inhibition(ax: Axes, M: FloatArray, units: Places) -> None:
+    peak = np.abs(M).max(initial=0.0) or 1.0
+    for (i, k), strength in np.ndenumerate(M):
+        if i == k:
+            continue
+        # Both ways of a pair bend upwards, one higher than the other.
+        bend = -0.35 if i > k else 0.6
+        arc = FancyArrowPatch(
+            units[k],
+            units[i],
+            connectionstyle=f"arc3,rad={bend}",
+            arrowstyle="-[,widthB=0.6,lengthB=0",
+            mutation_scale=14,
+            linewidth=3.5 * abs(strength) / peak,
+            color="0.5",
+            shrinkA=14,
+            shrinkB=15,
+        )
+        ax.add_patch(arc)

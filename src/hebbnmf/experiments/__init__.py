@@ -1,0 +1,9 @@
+"""The paper's figures, one file each: what `hebbnmf reproduce` runs.
+
+Each module has a function ``run(quick) -> Report``, which measures and draws.
+"""
+
+FIGURES = {
+    "fig3": "clustering three Gaussians, online against offline",
+    "fig5": "sparse directions and rotations of Laplace data",
+}
