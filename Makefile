@@ -3,11 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo reproduce test lint bench soak clean
 
 demo: $(VENV)/ready
-	$(BIN)/python examples/three_gaussians.py
+	$(BIN)/hebbnmf demo
 
+reproduce: $(VENV)/ready
+	for figure in fig3 fig4 fig5; do $(BIN)/hebbnmf reproduce $$figure || exit 1; done
+
+# Compiled kernels are cached by the file they start in: a folder for each state of the source
+# keeps a change in another file from being missed.
+test: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/kernels-$(shell cat src/hebbnmf/*.py | cksum | cut -d' ' -f1)
 test: lint
 	$(BIN)/pytest -q -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --cov
@@ -17,14 +23,20 @@ lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+bench: $(VENV)/ready-bench
+	$(BIN)/python -m benchmarks --large
+
+soak: $(VENV)/ready-bench
+	$(BIN)/python -m benchmarks.soak
+
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-$(VENV)/ready-dev: pyproject.toml
+$(VENV)/ready-%: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable '.[$*]'
 	touch $@
 
 clean:

@@ -1,6 +1,5 @@
 """Do frozen answers use all cores?"""
 
-import os
 from unittest.mock import patch
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from benchmarks.speed import per_sample
 from benchmarks.timing import ratio, time_in_turn
 from benchmarks.workloads import grown_network, whitened_patches
+from hebbnmf import network
 
 
 def cores(n_samples=8192):
@@ -16,12 +16,12 @@ def cores(n_samples=8192):
     net = grown_network(X, 256, 200.0, n_passes=1)
 
     def on_one_core():
-        with patch.object(os, "sched_getaffinity", lambda _: {0}):
+        with patch.object(network, "cpu_count", lambda: 1):
             net.answer(X)
 
-    n_cores = len(os.sched_getaffinity(0))
+    n_cores = network.cpu_count()
     seconds = time_in_turn({"one core": on_one_core, "all cores": lambda: net.answer(X)}, rounds=9)
-    with patch.object(os, "sched_getaffinity", lambda _: {0}):
+    with patch.object(network, "cpu_count", lambda: 1):
         alone = net.answer(X)[0]
     return {
         "workload": f"frozen answers n=m=256, {n_cores} cores",

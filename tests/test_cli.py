@@ -80,6 +80,22 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path, monkeypatch):
     assert (tmp_path / "fig3.png").read_bytes() == b"earlier"
 
 
+def test_demo_shows_three_figures(tmp_path, monkeypatch):
+    for name in FIGURES:
+        report = Report(name, {}, {}, (f"numbers of {name}",), Figure((1, 1)))
+        monkeypatch.setattr(f"hebbnmf.experiments.{name}.run", lambda report=report, **_: report)
+    result = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in FIGURES}
+    assert all(f"numbers of {name}" in result.stdout for name in FIGURES)
+
+
+def test_pictures_are_refused_where_none_are_shown(tmp_path):
+    result = CliRunner().invoke(main, ["reproduce", "fig3", "--images", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "--images is for fig4" in result.stderr
+
+
 def test_an_unknown_figure_names_the_known_ones():
     result = CliRunner().invoke(main, ["reproduce", "fig9"])
     assert result.exit_code == 2

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hebbnmf import SymNMF, snmf_cost
+from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import THREE_GAUSSIANS_CENTERS, make_three_gaussians
-from hebbnmf.experiments import FIGURES, fig3, fig5
+from hebbnmf.experiments import FIGURES, fig3, fig4, fig5
 from hebbnmf.experiments.report import Report, library_versions, spread
+from hebbnmf.metrics import fit_gabors
+from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,49 @@ def test_run_takes_fewer_data_sets_when_quick(monkeypatch, small_fig3, small_fig
         assert report.name == name
         assert report.parameters["seeds"] == list(range(asked[name]))
     assert asked == ({"fig3": 10, "fig5": 5} if quick else {"fig3": 100, "fig5": 20})
+
+
+@pytest.fixture
+def small_fig4(monkeypatch):
+    for name, value in {
+        "N_PATCHES": 300,
+        "N_PRESENTATIONS": 20,
+        "N_UNITS": 9,
+        "CHUNK": 100,
+    }.items():
+        monkeypatch.setattr(fig4, name, value)
+    monkeypatch.setattr(fig4, "N_REPORTED", 50)
+
+
+@pytest.mark.usefixtures("small_fig4")
+def test_fig4_draws_what_it_measured():
+    report = fig4.run(quick=True)
+    results = report.results
+    assert report.parameters["presentations_of_each"] == 2
+    assert results["n_units"] == len(results["filters"]) == 9
+    assert results["share_of_gabors"] == np.mean(results["explained"] > fig4.GABOR)
+    assert 0 < results["probability_zero"] < 1
+    assert any("Dale's law" in line for line in report.summary)
+    assert {"A", "B", "C", "D"} <= {ax.get_label() for ax in report.figure.axes}
+    assert report.figure.axes[0].images
+
+
+@pytest.mark.usefixtures("small_fig4")
+def test_fig4_takes_pictures_from_a_path(tmp_path):
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 40, 30)).astype(np.uint8)
+    np.save(tmp_path / "pictures.npy", pictures)
+    report = fig4.run(quick=True, images=tmp_path / "pictures.npy")
+    assert report.parameters["images"].endswith("pictures.npy")
+    other = fig4.run(quick=True)
+    assert not np.allclose(report.results["filters"], other.results["filters"])
+
+
+def test_a_network_trained_on_noise_has_no_gabors():
+    noise = np.random.default_rng(0).standard_normal((2000, 256))
+    whitener = ZCAWhitener().fit(noise)
+    net = OnlineSNMF(24, **fig4.SETTINGS).fit(whitener.transform(noise))
+    assert net.n_components_ == 24
+    assert fit_gabors(image_filters(net.components_, whitener)).explained.max() < fig4.GABOR
 
 
 @pytest.mark.parametrize("name", FIGURES)

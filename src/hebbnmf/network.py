@@ -17,13 +17,13 @@ lambda     rank regularizer of Eq. (4)         ``rank_penalty``; ``threshold`` i
 =========  ==================================  ==========================================
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import DTypeLike, NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -202,7 +202,7 @@ class Network:
         if len(starts) < 2:
             return Y, sum(map(answer_from, starts))
         # The division into blocks does not depend on the number of threads: neither do answers.
-        with _blas().limit(limits=1), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with _blas().limit(limits=1), ThreadPoolExecutor(cpu_count()) as pool:
             return Y, sum(pool.map(answer_from, starts))
 
     def _recruited(self) -> Weights:

@@ -1,0 +1,65 @@
+"""A million samples: does the engine still give the answers of the plain loop, and float32?
+
+Run with ``python -m benchmarks.soak``; it prints the largest difference of any weight.
+"""
+
+import click
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.baselines import PlainLoop
+from benchmarks.workloads import grown_network
+from hebbnmf.datasets import make_sparse_sources
+
+CHUNK = 7200
+
+
+def chunks(n_samples, n):
+    for seed in tqdm(range(n_samples // CHUNK), unit="chunk"):
+        yield make_sparse_sources(CHUNK, n, random_state=1 + seed)
+
+
+def against_the_plain_loop(n_samples, n, m, **schedule):
+    X = make_sparse_sources(CHUNK, n, random_state=0)
+    net = grown_network(X, m, 0.0, tol=1e-12, n_passes=1, **schedule)
+    plain = PlainLoop(net)
+    worst = 0.0
+    for X in chunks(n_samples, n):
+        worst = max(worst, np.abs(net.learn(X)[0] - plain.learn(X)).max())
+    gap = np.abs(net.components - plain.W).max(), np.abs(net.lateral_weights - plain.M_T.T).max()
+    click.echo(
+        f"n={n} m={m} {schedule or 'plain'}: {net.n_samples} samples; largest difference of an "
+        f"answer {worst:.1e}, of W {gap[0]:.1e}, of M {gap[1]:.1e}"
+    )
+
+
+def float32_against_float64(n_samples, n, m, **schedule):
+    X = make_sparse_sources(CHUNK, n, random_state=0)
+    settings = {"tol": 1e-6, "n_passes": 1, **schedule}
+    double, single = (
+        grown_network(X, m, 0.0, dtype=t, **settings) for t in (np.float64, "float32")
+    )
+    for X in chunks(n_samples, n):
+        Y = double.learn(X)[0]
+        Y_32 = single.learn(X.astype(np.float32))[0]
+    error = np.linalg.norm(Y_32 - Y) / np.linalg.norm(Y)
+    gap = np.linalg.norm(single.components - double.components) / np.linalg.norm(double.components)
+    click.echo(
+        f"float32, n={n} m={m} {schedule or 'plain'}: {double.n_samples} samples; relative "
+        f"difference of the last answers {error:.1e}, of W {gap:.1e}"
+    )
+
+
+@click.command()
+@click.option("--samples", default=1_000_000, show_default=True)
+def main(samples):
+    """Compare the engine with the plain loop, and float32 with float64, over a long stream."""
+    section_iii_c = {"initial_activity": 4000.0, "activity_gain": 0.01}
+    for schedule in ({}, section_iii_c):
+        against_the_plain_loop(samples, 16, 16, **schedule)
+        against_the_plain_loop(samples, 40, 80, **schedule)
+        float32_against_float64(samples, 40, 80, **schedule)
+
+
+if __name__ == "__main__":
+    main()

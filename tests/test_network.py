@@ -1,0 +1,143 @@
+"""The engine: blocks, working sets, folds and threads change nothing."""
+
+import copy
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from hebbnmf import Network, network
+from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
+from hebbnmf.dynamics import FEW_UNITS
+from hebbnmf.preprocessing import PatchNormalizer
+from reference import online_snmf
+
+SCHEDULES = [(None, 1.0), (600.0, 0.01)]
+
+
+def exact(X, m, rank_penalty, schedule=(None, 1.0), dynamics="rectified"):
+    return Network(
+        X.shape[1],
+        m,
+        rank_penalty=rank_penalty,
+        initial_activity=schedule[0],
+        activity_gain=schedule[1],
+        dynamics=dynamics,
+        tol=1e-12,
+        max_sweeps=10_000,
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_working_set_of_a_large_network_gives_the_answers_of_the_oracle(schedule):
+    X = make_sparse_sources(100, 50, random_state=0)
+    net = exact(X, 90, 0.0, schedule)
+    Y, n_unconverged = net.learn(X.copy())
+    assert net.n_units == 90 > FEW_UNITS
+    assert n_unconverged == 0
+    expected, W, M, Yhat = online_snmf(X.copy(), 90, 0.0, initial=schedule[0], gain=schedule[1])
+    np.testing.assert_allclose(Y, expected, rtol=0, atol=1e-8 * expected.max())
+    np.testing.assert_allclose(net.components, W, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(net.lateral_weights, M, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(net.cumulative_activity, Yhat, rtol=1e-8)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("m", [10, 90])
+@pytest.mark.parametrize("size", [1, 5, 33, 500])
+def test_no_block_size_changes_the_weights(size, m, schedule, monkeypatch):
+    # 130 samples: blocks that recruit in their middle, and a last one that is not full.
+    X = make_sparse_sources(130, 40, random_state=1)
+    usual = exact(X, m, 40.0, schedule)
+    Y = usual.learn(X.copy())[0]
+    monkeypatch.setattr(network, "BLOCK", size)
+    other = exact(X, m, 40.0, schedule)
+    np.testing.assert_allclose(other.learn(X.copy())[0], Y, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(other.components, usual.components, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(other.lateral_weights, usual.lateral_weights, rtol=0, atol=1e-10)
+
+
+def test_answers_that_converge_slowly_are_those_of_a_direct_solver():
+    # Raw patches: sweeps alone take hundreds. Under the plain schedule the answer minimises a
+    # convex energy with Gram matrix G = diag(Yhat) (I + M), that is |L' y - L^-1 b| for G = L L'.
+    X = PatchNormalizer().fit_transform(
+        extract_patches(load_natural_images(), 400, 10, dtype=float, random_state=0)
+    )
+    net = Network(100, 80, rank_penalty=0.0, tol=1e-10)
+    net.learn(X)
+    assert net.n_units == 80
+    few = X[:25]
+    Y, n_unconverged = net.answer(few)
+    assert n_unconverged == 0
+    Yhat = net.cumulative_activity[:, None]
+    L = np.linalg.cholesky(Yhat * (np.eye(80) + net.lateral_weights))
+    drive = (Yhat * net.components) @ few.T
+    best = [nnls(L.T, b)[0] for b in np.linalg.solve(L, drive).T]
+    np.testing.assert_allclose(Y, best, atol=1e-6 * Y.max())
+
+
+@pytest.mark.parametrize("schedule", [(None, 1.0), (2.0, 1.0)])
+def test_weights_survive_the_fold_of_their_scales(schedule):
+    X = np.tile(make_sparse_sources(400, 3, random_state=2), (10, 1))
+    net = exact(X, 6, 0.25, schedule)
+    Y = net.learn(X)[0]
+    # The scale of a row falls as its first cumulative activity over the present one.
+    first = schedule[0] or np.array([y[y > 0][0] ** 2 for y in Y.T])
+    assert (first / net.cumulative_activity < 2.0**-10).any()
+    assert (net._weights.s[: net.n_units] >= 2.0**-10).all()
+    born = [np.flatnonzero(y)[0] for y in Y.T]
+    for i, t in enumerate(born):
+        # Before its birth a unit is silent; its first sample counts as if seen `first` / y^2 times.
+        weight = Y[:, i].copy()
+        weight[t] = (schedule[0] or weight[t] ** 2) / weight[t]
+        np.testing.assert_allclose(net.components[i], weight @ X / weight.dot(Y[:, i]), atol=1e-11)
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    X = make_sparse_sources(1200, 20, random_state=0)
+    net = Network(20, 80, rank_penalty=0.0)
+    net.learn(X)
+    all_cores = net.answer(X)[0]
+    for n_threads in (1, 2, 5):
+        monkeypatch.setattr(network, "cpu_count", lambda n=n_threads: n)
+        np.testing.assert_array_equal(net.answer(X)[0], all_cores)
+
+
+def test_answering_changes_nothing():
+    X = make_sparse_sources(300, 5, random_state=0)
+    net = Network(5, 10)
+    net.learn(X)
+    before = copy.deepcopy(net.__dict__)
+    net.answer(X)
+    for old, new in zip(before.pop("_weights"), net.__dict__["_weights"], strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert before == {k: v for k, v in net.__dict__.items() if k != "_weights"}
+
+
+def test_room_for_units_is_made_as_they_come():
+    X = make_sparse_sources(300, 4, random_state=0)
+    net = Network(4, 10**9, rank_penalty=2.0)
+    Y, _ = net.learn(X)
+    assert Y.shape == (300, net.n_units)
+    assert len(net._weights.s) < 4 * network.BLOCK + 300
+
+
+@pytest.mark.parametrize("m", [8, 80])
+def test_unconverged_samples_are_counted(m):
+    X = make_sparse_sources(200, 20, random_state=0)
+    net = Network(20, m, rank_penalty=0.0, tol=1e-12, max_sweeps=2)
+    assert 0 < net.learn(X)[1] <= 200
+    assert 0 < net.answer(X)[1] <= 200
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_row_at_a_time_equals_one_chunk(dtype):
+    X = make_sparse_sources(150, 6, random_state=0).astype(dtype)
+    chunk, rows = (Network(6, 12, rank_penalty=6.0, tol=1e-10, dtype=dtype) for _ in range(2))
+    chunk.learn(X.copy())
+    for x in X:
+        y, _ = rows.learn(x[None])
+        assert y.shape == (1, rows.n_units)
+    atol = 1e-9 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(rows.components, chunk.components, atol=atol)
+    assert rows.n_samples == chunk.n_samples == 150
