@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test soak lint clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/three_gaussians.py
@@ -11,6 +11,9 @@ demo: $(VENV)/ready
 test: lint
 	$(BIN)/pytest -q -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --cov
+
+soak: $(VENV)/ready-dev
+	$(BIN)/pytest -q -n auto -m soak
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check
