@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def write(folder, name, X):
 def sources(folder, X):
     """Every kind of source that can be opened a second time."""
     cuts = [0, 40, 41, 41, 200, len(X)]
-    pieces = [X[i:j] for i, j in zip(cuts, cuts[1:], strict=False)]
+    pieces = [X[i:j] for i, j in pairwise(cuts)]
     for number, piece in enumerate(pieces):
         np.save(folder / f"part{number}.npy", piece)
         if len(piece):
@@ -141,7 +142,7 @@ def test_chosen_columns_come_in_the_order_asked_for(every, X, kind):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "fortran.npy"])
-def test_a_stream_resumed_at_any_position_equals_one_never_stopped(every, X, kind, shuffle):
+def test_a_stream_resumed_at_any_position_equals_one_never_stopped(every, kind, shuffle):
     source, options = every[kind]
     options = {**options, "chunk_bytes": BLOCK * WIDTH * 8, "epochs": 2, "shuffle": shuffle}
     options["random_state"] = 7
@@ -181,7 +182,7 @@ def test_a_shuffled_epoch_is_a_permutation_of_its_own(every, X, kind):
     assert len({rows[:3].tobytes() for rows in epochs}) == 4
 
 
-def test_windows_are_shuffled_without_losing_or_mixing_rows(tmp_path):
+def test_windows_are_shuffled_without_losing_or_mixing_rows():
     X = np.arange(40.0 * BLOCK)[:, None]
     stream = open_stream(iter(X), shuffle=True, random_state=0, chunk_bytes=BLOCK * 8)
     rows = np.vstack(list(stream))[:, 0]
@@ -348,21 +349,26 @@ def test_files_with_other_columns_are_refused(tmp_path):
         open_stream(str(tmp_path / "*.npy"), shuffle=True)
 
 
-# Standard input, and sources that run once ---------------------------------------------------------
+# Standard input, and sources that run once --------------------------------------------------------
+
+
+def seek_and_read(stream, position):
+    stream.seek(position)
+    next(stream)
 
 
 @pytest.mark.parametrize(
-    ("format", "encode"),
+    ("kind", "encode"),
     [
         ("csv", lambda X: text(X, header=True).encode()),
         ("jsonl", lambda X: "\n".join(map(json.dumps, X.tolist())).encode()),
         ("float64", lambda X: X.tobytes()),
     ],
 )
-def test_standard_input_is_read_and_resumed(monkeypatch, X, format, encode):
+def test_standard_input_is_read_and_resumed(monkeypatch, X, kind, encode):
     def opened():
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(encode(X))))
-        return open_stream("-", format=format, width=WIDTH, chunk_bytes=SMALL)
+        return open_stream("-", format=kind, width=WIDTH, chunk_bytes=SMALL)
 
     stream = opened()
     first, position = next(stream), stream.position
@@ -371,11 +377,10 @@ def test_standard_input_is_read_and_resumed(monkeypatch, X, format, encode):
     again.seek(position)
     np.testing.assert_array_equal(np.vstack(list(again)), X[2 * BLOCK :])
     with pytest.raises(StreamError):
-        again.seek(position)
-        next(again)
+        seek_and_read(again, position)
 
 
-def test_a_pipe_gives_its_rows(X):
+def test_a_pipe_gives_its_rows():
     code = (
         "from hebbnmf.streams import open_stream\n"
         "print(sum(chunk.sum() for chunk in open_stream('-', format='float32', width=2)))"
@@ -389,7 +394,7 @@ def test_a_pipe_gives_its_rows(X):
 def test_a_torn_raw_row_is_a_bad_row(tmp_path):
     path = tmp_path / "x.bin"
     path.write_bytes(np.arange(4.0).tobytes() + b"abc")
-    with pytest.raises(StreamError, match="row 2 .*ends before its 2 numbers"):
+    with pytest.raises(StreamError, match=r"row 2 .*ends before its 2 numbers"):
         list(open_stream(path, format="float64", width=2))
     stream = open_stream(path, format="float64", width=2, on_bad_row="skip")
     assert len(next(stream)) == 2
@@ -406,8 +411,7 @@ def test_what_runs_once_can_be_resumed_but_not_repeated(X):
     again.seek(stream.position)
     np.testing.assert_array_equal(np.vstack(list(again)), X[2 * BLOCK :])
     with pytest.raises(StreamError, match="cannot go back"):
-        again.seek(stream.position)
-        next(again)
+        seek_and_read(again, stream.position)
 
 
 # What cannot be read ------------------------------------------------------------------------------
@@ -426,7 +430,7 @@ def test_a_file_that_shrinks_while_read_is_one_clear_error(tmp_path, kind):
     next(stream)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
-    with pytest.raises(StreamError, match="restore|cut"):
+    with pytest.raises(StreamError, match=r"restore|cut"):
         list(stream)
 
 

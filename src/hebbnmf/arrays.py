@@ -173,10 +173,14 @@ class RawReader(BlockReader):
             skip_bytes(self._file, offset)
         self._begun = True
         yield from raw_rows(self._file, self._width, self._stored, self._torn)
+        self._check_size()
+
+    def _check_size(self) -> None:
         if self.repeatable and self._file.tell() < self._size:
             raise EOFError(f"it had {self._size} bytes when opened, and has fewer now")
 
     def _torn(self) -> None:
+        self._check_size()
         self.bad.report(
             f"{self.name}, row {self._at} (counted from 0)",
             f"ends before its {self._width} numbers of {self._stored.name}",
