@@ -166,6 +166,21 @@ def test_a_stream_resumed_at_any_position_equals_one_never_stopped(every, kind, 
     whole.close()
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["x.npy", "x.csv", "chunks"])
+def test_a_stream_that_has_ended_can_go_on_for_more_epochs(every, kind, shuffle):
+    source, _ = every[kind]
+    options = {"chunk_bytes": SMALL, "shuffle": shuffle, "random_state": 2}
+    ended = open_stream(source, epochs=2, **options)
+    rows = [*ended]
+    longer = open_stream(source, epochs=3, **options)
+    longer.seek(ended.position)
+    rows += longer
+    np.testing.assert_array_equal(
+        np.vstack(rows), np.vstack(list(open_stream(source, epochs=3, **options)))
+    )
+
+
 @pytest.mark.parametrize("kind", ["array", "x.npy", "x.h5", "npy files", "x.csv", "x.parquet"])
 def test_a_shuffled_epoch_is_a_permutation_of_its_own(every, X, kind):
     source, options = every[kind]
@@ -485,6 +500,11 @@ def test_a_pattern_without_files_and_an_empty_file_are_explained(tmp_path):
     (tmp_path / "x.csv").write_text("\n\n")
     with pytest.raises(StreamError, match="empty"):
         open_stream(tmp_path / "x.csv")
+
+
+def test_an_array_stored_by_columns_is_not_shuffled(every):
+    with pytest.raises(StreamError, match="column by column and cannot be shuffled"):
+        next(open_stream(every["fortran.npy"][0], shuffle=True))
 
 
 def test_a_table_with_words_asks_for_columns(tmp_path):

@@ -78,13 +78,16 @@ class Stream:
         return self
 
     def __next__(self) -> FloatArray:
-        while self._epoch < self._epochs:
-            chunk = self._reader.read(self.chunk_rows)
-            if len(chunk):
-                self._untouched = False
-                return chunk
-            self._finish_epoch()
-        raise StopIteration
+        while not len(chunk := self._reader.read(self.chunk_rows)):
+            self._check_epoch()
+            # The last epoch stays the current one: a position told now can be resumed with more.
+            if self._epoch + 1 >= self._epochs:
+                raise StopIteration
+            self._epoch += 1
+            with self._reader.readable():
+                self._reader.begin(self._epoch)
+        self._untouched = False
+        return chunk
 
     @property
     def n_bad_rows(self) -> int:
@@ -124,9 +127,8 @@ class Stream:
             with self._reader.readable():
                 self._epoch = int(position["epoch"])
                 self._reader.bad.count = self._logged = int(position["n_bad_rows"])
-                if self._epoch < self._epochs:
-                    self._reader.begin(self._epoch)
-                    self._reader.seek(position["cursor"])
+                self._reader.begin(self._epoch)
+                self._reader.seek(position["cursor"])
         except (KeyError, TypeError, IndexError) as error:
             raise StreamError(f"{position!r} is no position of a stream.") from error
         self._untouched = False
@@ -141,7 +143,7 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _finish_epoch(self) -> None:
+    def _check_epoch(self) -> None:
         bad = self._reader.bad
         if bad.count > self._logged:
             logger.warning("%d bad rows left out so far, the last at %s", bad.count, bad.last)
@@ -151,10 +153,6 @@ class Stream:
                 f"{self._reader.name} has no row to give ({bad.count} bad ones); check that it is "
                 "the right source."
             )
-        self._epoch += 1
-        if self._epoch < self._epochs:
-            with self._reader.readable():
-                self._reader.begin(self._epoch)
 
 
 def open_stream(
