@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -212,6 +213,11 @@ def test_a_seed_is_drawn_and_told_where_none_is_given(X):
     seed = stream.position["seed"]
     again = open_stream(X, shuffle=True, random_state=seed)
     np.testing.assert_array_equal(next(stream), next(again))
+    drawn = open_stream(X, shuffle=True, epochs=2)
+    drawn.seek(stream.position)  # takes the seed over
+    whole = open_stream(X, shuffle=True, epochs=2, random_state=seed)
+    next(whole)
+    np.testing.assert_array_equal(next(drawn), next(whole))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +233,26 @@ def test_a_position_of_another_stream_is_refused(X, change):
     chunk_bytes = {"chunk_bytes": BLOCK * WIDTH * 8}
     with pytest.raises(StreamError, match="to resume"):
         open_stream(X, **{**chunk_bytes, **change}).seek(position)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_cursors_and_shorter_sources_are_refused(every, kind, shuffle):
+    source, options = every[kind]
+    stream = open_stream(source, chunk_bytes=SMALL, shuffle=shuffle, random_state=0, **options)
+    position = stream.position
+
+    def sought(cursor):
+        stream.seek({**position, "cursor": cursor})
+        return next(stream, None)
+
+    far = json.loads(re.sub(r"\d+", "987654321", json.dumps(position["cursor"])))
+    for cursor in (None, "x", [], [1], {}, -5, [-5, -5], [0, -5, 0, 0], [0, 0, 0, 10**9], far):
+        with pytest.raises(StreamError):
+            sought(cursor)
+    for epoch in (-1, "0", None, 0.5):
+        with pytest.raises(StreamError):
+            stream.seek({**position, "epoch": epoch})
 
 
 def test_a_shuffled_source_that_grew_is_not_resumed(X):

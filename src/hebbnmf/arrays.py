@@ -166,6 +166,8 @@ class RawReader(BlockReader):
         """Read rows."""
         offset = start * self._width * self._stored.itemsize
         if self.repeatable:
+            if offset > self._size:
+                raise EOFError(f"row {start}, where the stream should go on, is not in it")
             self._file.seek(offset)
         elif self._begun:
             raise StreamError("standard input cannot go back: begin a new stream.")
@@ -219,6 +221,8 @@ class IterableReader(BlockReader):
             before, self._passed = self._passed, self._passed + len(block)
             if self._passed > start:
                 yield block[max(start - before, 0) :]
+        if self._passed < start:
+            raise EOFError(f"row {start}, where the stream should go on, is not in it")
 
     def _next(self) -> NDArray[Any] | None:
         block, self._peeked = self._peeked, None

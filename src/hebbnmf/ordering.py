@@ -28,7 +28,7 @@ class Permuted(Reader):
         super().__init__(reader.name, reader.bad, reader.dtype)
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self._reader = reader
-        self._seed = seed
+        self.seed: int = seed
         self._at = 0
 
     def pull(self, n_rows: int) -> FloatArray | None:
@@ -49,12 +49,14 @@ class Permuted(Reader):
                 f"{self.name} has {self._reader.n_rows} rows, but had {n_rows} when the position "
                 "was told: another number of rows has another order; restore the source."
             )
+        if not 0 <= at <= n_rows:
+            raise IndexError(f"row {at} of {n_rows}")
         self._at = int(at)
 
     def begin(self, epoch: int) -> None:
         """Draw the permutation of an epoch."""
         self._at = 0
-        self._order = permutation(self._reader.n_rows, self._seed, epoch)
+        self._order = permutation(self._reader.n_rows, self.seed, epoch)
 
     def close(self) -> None:
         """Close the reader."""
@@ -75,7 +77,7 @@ class Windowed(Reader):
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.repeatable = reader.repeatable
         self._reader = reader
-        self._seed = seed
+        self.seed: int = seed
         self._n_rows = n_rows
 
     def pull(self, n_rows: int) -> FloatArray | None:
@@ -100,6 +102,8 @@ class Windowed(Reader):
         self._reader.seek(start)
         self._number = int(number)
         self._load()
+        if not 0 <= taken <= len(self._rows):
+            raise EOFError(f"row {taken} of window {number} is not in it")
         self._taken = int(taken)
 
     def begin(self, epoch: int) -> None:
@@ -117,7 +121,7 @@ class Windowed(Reader):
     def _load(self) -> None:
         self._start, self._n_bad = self._reader.tell(), self.bad.count
         rows = self._reader.read(self._n_rows)
-        self._rows = rows[permutation(len(rows), self._seed, self._epoch, self._number)]
+        self._rows = rows[permutation(len(rows), self.seed, self._epoch, self._number)]
         self._taken = 0
 
 
@@ -150,6 +154,8 @@ class Chain(Reader):
     def seek(self, cursor: list[Any]) -> None:
         """Go to a file and a cursor in it."""
         number, inner = cursor
+        if not 0 <= number < len(self._openers):
+            raise IndexError(f"file {number} of {len(self._openers)}")
         self._open(int(number))
         self._reader.seek(inner)
 

@@ -59,6 +59,7 @@ class Reader(ABC):
     n_features: int
     feature_names: list[str] | None = None
     repeatable = True
+    seed: int | None = None
     _chosen: list[int] | None = None
 
     def __init__(self, name: str, bad: BadRows, dtype: np.dtype[Any]) -> None:
@@ -213,6 +214,8 @@ class BlockReader(Reader):
 
     def seek(self, cursor: int) -> None:
         """Go to a row."""
+        if cursor < 0:
+            raise IndexError(f"row {cursor}")
         self._at, self._rest, self._source = cursor, None, None
 
     def begin(self, epoch: int) -> None:  # noqa: ARG002

@@ -2,6 +2,7 @@
 
 import glob
 import logging
+import operator
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,11 +63,11 @@ class Stream:
         Number of rows in a chunk.
     """
 
-    def __init__(self, reader: Reader, *, chunk_rows: int, epochs: int, seed: int | None) -> None:
+    def __init__(self, reader: Reader, *, chunk_rows: int, epochs: int, seed_drawn: bool) -> None:
         self._reader = reader
+        self._seed_drawn = seed_drawn
         self._epochs = epochs
         self._epoch = 0
-        self._seed = seed
         self._logged = 0
         self._untouched = True
         self.chunk_rows = chunk_rows
@@ -104,7 +105,7 @@ class Stream:
             "chunk_rows": self.chunk_rows,
             "n_features": self.n_features,
             "feature_names": self.feature_names,
-            "seed": self._seed,
+            "seed": self._reader.seed,
         }
 
     def seek(self, position: dict[str, Any]) -> None:
@@ -116,6 +117,8 @@ class Stream:
             A `position` told earlier. Standard input and generators, which cannot go back, must
             begin anew from their first row; what lies before the position is passed over.
         """
+        if self._seed_drawn and isinstance(position.get("seed"), int):
+            self._reader.seed = position["seed"]
         for key in ("chunk_rows", "n_features", "feature_names", "seed"):
             told, own = position.get(key), self.position[key]
             if told != own:
@@ -125,11 +128,15 @@ class Stream:
                 )
         try:
             with self._reader.readable():
-                self._epoch = int(position["epoch"])
+                self._epoch = operator.index(position["epoch"])
+                if self._epoch < 0:
+                    raise IndexError(f"epoch {self._epoch}")
                 self._reader.bad.count = self._logged = int(position["n_bad_rows"])
                 self._reader.begin(self._epoch)
                 self._reader.seek(position["cursor"])
-        except (KeyError, TypeError, IndexError) as error:
+        except StreamError:
+            raise
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise StreamError(f"{position!r} is no position of a stream.") from error
         self._untouched = False
 
@@ -191,7 +198,7 @@ def open_stream(
         Whether each epoch comes in an order of its own. Arrays, ``.npy`` and HDF5 are permuted
         exactly, for 8 bytes a row; other sources within windows of 16 chunks.
     random_state : int, optional
-        Seed of the order; None draws one.
+        Seed of the order; None draws one, or takes that of the position sought.
     epochs : int, default=1
         Number of passes over the source.
     on_bad_row : {"raise", "skip"}, default="raise"
@@ -236,14 +243,15 @@ def open_stream(
         )
     row_bytes = reader.n_features * options.dtype.itemsize
     chunk_rows = max(chunk_bytes // row_bytes // BLOCK, 1) * BLOCK
-    seed = None
     if shuffle:
         seed = secrets.randbits(32) if random_state is None else int(random_state)
         if isinstance(reader, IndexedReader):
             reader = Permuted(reader, seed)
         else:
             reader = Windowed(reader, seed, _WINDOW * chunk_rows)
-    return Stream(reader, chunk_rows=chunk_rows, epochs=epochs, seed=seed)
+    return Stream(
+        reader, chunk_rows=chunk_rows, epochs=epochs, seed_drawn=shuffle and random_state is None
+    )
 
 
 @dataclass

@@ -68,6 +68,8 @@ class ParquetReader(_ArrowReader):
         while group < len(groups) and start >= groups[group]:
             start -= groups[group]
             group += 1
+        if start and group == len(groups):
+            raise EOFError(f"the stream should go on {start} rows after its end")
         batches = self._file.iter_batches(
             batch_size=max(_BATCH // self.n_features, 1),
             row_groups=range(group, len(groups)),
@@ -109,6 +111,8 @@ class ArrowReader(_ArrowReader):
                     for row in range(start, batch.num_rows, step):
                         yield self._matrix(batch.slice(row, step))
                 start = max(start - batch.num_rows, 0)
+        if start:
+            raise EOFError(f"the stream should go on {start} rows after its end")
 
     def close(self) -> None:
         """Close the file."""
