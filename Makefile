@@ -26,7 +26,8 @@ lint: $(VENV)/ready-dev
 bench: $(VENV)/ready-bench
 	$(BIN)/python -m benchmarks --large
 
-soak: $(VENV)/ready-bench
+soak: $(VENV)/ready-dev $(VENV)/ready-bench
+	$(BIN)/pytest -q -n auto -m soak
 	$(BIN)/python -m benchmarks.soak
 
 $(VENV)/ready: pyproject.toml

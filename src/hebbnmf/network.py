@@ -153,6 +153,18 @@ class Network:
         """Yhat, which sets the learning rate of each unit, (n_units,)."""
         return self._recruited().Yhat.copy()
 
+    @property
+    def state(self) -> Weights:
+        """Copies of all that was learned, without spare room; `restore` goes on from them."""
+        return Weights(*(np.ascontiguousarray(part).copy() for part in self._recruited()))
+
+    def restore(self, weights: Weights, n_samples: int) -> None:
+        """Go on from a `state`, as if the network had seen the samples itself."""
+        self._weights = weights
+        self._work = None
+        self.n_units = len(weights.s)
+        self.n_samples = n_samples
+
     def learn(self, X: FloatArray) -> tuple[FloatArray, int]:
         """Present samples in order; learn from each and return the answers given on arrival.
 

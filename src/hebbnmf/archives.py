@@ -1,0 +1,245 @@
+"""Archives: one JSON text and named arrays in a file, written whole or not at all, never trusted.
+
+An archive is a `.npz` file, which is a zip of `.npy` files, whose members are not compressed. So
+no member can be larger than the file, and sizes are known to be true before memory is taken.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER = "model.json"
+
+
+class ModelFileError(ValueError):
+    """A file that is not a sound model file; the message says what is wrong with it."""
+
+
+def write_archive(
+    path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write an archive next to its place, and move it there once it is safely on disk.
+
+    Whatever happens meanwhile, `path` holds either what it held before or the whole new archive.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder is where the model file should go", path)
+    try:
+        try:
+            with temporary.open("xb") as file:
+                _write(file, header, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the model file was not written, and what was there before is unchanged: "
+                f"{error.strerror or error}",
+                os.fspath(path),
+            ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    _sync_folder(target.parent)
+
+
+def remove_leftovers(path: str | PathLike[str]) -> None:
+    """Remove the unfinished files that killed writers of `path` have left."""
+    target = Path(os.path.realpath(path))
+    for name in os.listdir(target.parent):
+        if name.startswith(f".{target.name}.") and name.endswith(".tmp"):
+            with contextlib.suppress(OSError):
+                (target.parent / name).unlink()
+
+
+def _write(file: IO[bytes], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    portable = {
+        name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        for name, array in arrays.items()
+    }
+    table = {
+        name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _digest(array)}
+        for name, array in portable.items()
+    }
+    text = json.dumps({**header, "arrays": table}, indent=1, allow_nan=False)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_member(HEADER), text.encode())
+        for name, array in portable.items():
+            with archive.open(_member(name + ".npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    # A fixed date: the same model makes the same bytes.
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+
+
+def _digest(array: NDArray[Any]) -> str:
+    return hashlib.sha256(array.data if array.size else b"").hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Archive:
+    """An archive open for reading, as a context; its arrays are read one by one, when expected.
+
+    Attributes
+    ----------
+    header : dict
+        The JSON text, its table of arrays taken out.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        try:
+            self._file = Path(path).open("rb")  # noqa: SIM115
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "there is no such model file", self.path) from (
+                error
+            )
+        try:
+            with self.sound():
+                self._zip = zipfile.ZipFile(self._file)
+                self._check_members()
+                self.header = self._read_header()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+        self._file.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Give the shape of an array, as the JSON text says."""
+        self.require(name in self._table, f"the array {name!r} is missing")
+        shape: Any = self._table[name].get("shape")
+        self.require(
+            isinstance(shape, list) and all(is_count(size) for size in shape),
+            f"the array {name!r} has no shape",
+        )
+        return tuple(shape)
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """Read an array that must have this shape and type, once its size is known to be true."""
+        stored = np.dtype(dtype).newbyteorder("<")
+        self.require(
+            self.shape(name) == shape and self._table[name].get("dtype") == stored.str,
+            f"the array {name!r} is not {stored.name} of shape {shape}",
+        )
+        with self.sound(), self._zip.open(name + ".npy") as member:
+            version = np.lib.format.read_magic(member)
+            self.require(version == (1, 0), f"the array {name!r} has a header of another version")
+            found = np.lib.format.read_array_header_1_0(member)
+            self.require(found == (shape, False, stored), f"the array {name!r} is of another kind")
+            size = self._zip.getinfo(name + ".npy").file_size - member.tell()
+            n_bytes = stored.itemsize
+            for length in shape:
+                n_bytes *= length
+            self.require(size == n_bytes, f"the array {name!r} has {size} bytes, not {n_bytes}")
+            data = member.read()
+        array = np.frombuffer(data, stored).reshape(shape).astype(np.dtype(dtype))
+        self.require(
+            _digest(array.astype(stored, copy=False)) == self._table[name].get("sha256"),
+            f"the array {name!r} does not match its checksum",
+        )
+        self._unread.discard(name)
+        if array.dtype.kind == "f":
+            self.require(bool(np.isfinite(array).all()), f"the array {name!r} is not finite")
+        return array
+
+    def finish(self) -> None:
+        """Refuse arrays that nothing asked for."""
+        self.require(not self._unread, f"it holds unknown arrays: {sorted(self._unread)}")
+
+    def require(self, holds: bool, problem: str) -> None:
+        """Raise unless a rule holds."""
+        if not holds:
+            raise ModelFileError(
+                f"{self.path!r} is not a sound model file: {problem}; restore it from a copy."
+            )
+
+    @contextlib.contextmanager
+    def sound(self) -> Iterator[None]:
+        """Turn the many errors that damaged bytes cause in zipfile, numpy and json into one."""
+        try:
+            yield
+        except (ModelFileError, MemoryError):
+            raise
+        except Exception as error:
+            # A damaged offset makes zipfile seek to nowhere, which the system calls invalid.
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise
+            self.require(False, str(error) or type(error).__name__)
+
+    def _check_members(self) -> None:
+        members = self._zip.infolist()
+        names = [member.filename for member in members]
+        self.require(len(set(names)) == len(names), "members have the same name")
+        for member in members:
+            self.require(
+                member.compress_type == zipfile.ZIP_STORED
+                and member.compress_size == member.file_size,
+                f"its member {member.filename!r} is compressed",
+            )
+        size = os.fstat(self._file.fileno()).st_size
+        self.require(sum(member.file_size for member in members) <= size, "members exceed the file")
+
+    def _read_header(self) -> dict[str, Any]:
+        self.require(HEADER in self._zip.namelist(), f"{HEADER} is missing")
+        text = self._zip.read(HEADER).decode("utf-8")
+        header = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        self.require(isinstance(header, dict), f"{HEADER} is not an object")
+        table = header.pop("arrays", None)
+        self.require(
+            isinstance(table, dict) and all(isinstance(entry, dict) for entry in table.values()),
+            f"{HEADER} has no table of arrays",
+        )
+        self._table: dict[str, dict[str, Any]] = table
+        self._unread = set(table)
+        expected = {HEADER, *(name + ".npy" for name in table)}
+        self.require(set(self._zip.namelist()) == expected, "members and table of arrays differ")
+        return dict(header)
+
+
+def is_count(value: object) -> bool:
+    """Tell whether a value from JSON is an integer that counts something."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{HEADER} holds {constant}, which is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError(f"{HEADER} has a key twice")
+    return dict(pairs)

@@ -1,0 +1,588 @@
+"""Streams: the same rows from every source, resumable anywhere, bad rows named."""
+
+import gzip
+import io
+import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from hebbnmf.network import BLOCK
+from hebbnmf.streams import StreamError, open_stream
+
+h5py = pytest.importorskip("h5py")
+pa = pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+N_ROWS, WIDTH = 5 * BLOCK + 17, 3
+NAMES = ["a", "b c", "d"]
+SMALL = 2 * BLOCK * WIDTH * 8  # two blocks a chunk
+
+
+@pytest.fixture(scope="module")
+def X():
+    X = np.random.default_rng(0).standard_normal((N_ROWS, WIDTH)) * 10.0 ** np.arange(-2, 1)
+    X.setflags(write=False)
+    return X
+
+
+def text(X, delimiter=",", header=False):
+    lines = [delimiter.join(NAMES)] if header else []
+    lines += [delimiter.join(map(repr, row)) for row in X.tolist()]
+    return "\n".join(lines) + "\n"
+
+
+def table(X):
+    return pa.table({name: X[:, j] for j, name in enumerate(NAMES)})
+
+
+def write_hdf5(path, X):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("acquisition/lfp/data", data=X, chunks=(50, WIDTH), compression="gzip")
+        file["acquisition/lfp/timestamps"] = np.arange(len(X))
+
+
+def write_npz(path, X):
+    np.savez_compressed(path, labels=np.zeros(3), X=X)
+
+
+WRITERS = {
+    "x.npy": np.save,
+    "fortran.npy": lambda path, X: np.save(path, np.asfortranarray(X)),
+    "x.npz::X": write_npz,
+    "x.csv": lambda path, X: path.write_text(text(X)),
+    "named.csv": lambda path, X: path.write_text(text(X, header=True)),
+    "windows.csv": lambda path, X: path.write_bytes(
+        b"\xef\xbb\xbf" + text(X).replace("\n", "\r\n").encode()
+    ),
+    "blank lines.csv": lambda path, X: path.write_text("\n" + text(X).replace("\n", "\n\n")),
+    "quoted.csv": lambda path, X: path.write_text('"a,1","b"",","c"\n' + text(X)),
+    "x.csv.gz": lambda path, X: path.write_bytes(gzip.compress(text(X).encode())),
+    "x.tsv": lambda path, X: path.write_text(text(X, "\t", header=True)),
+    "x.tsv.gz": lambda path, X: path.write_bytes(gzip.compress(text(X, "\t").encode())),
+    "x.jsonl": lambda path, X: path.write_text("\n".join(map(json.dumps, X.tolist()))),
+    "objects.jsonl": lambda path, X: path.write_text(
+        "\n".join(json.dumps(dict(zip(NAMES, row, strict=True))) for row in X.tolist())
+    ),
+    "x.jsonl.gz": lambda path, X: path.write_bytes(
+        gzip.compress("\n".join(map(json.dumps, X.tolist())).encode())
+    ),
+    "x.parquet": lambda path, X: parquet.write_table(table(X), path, row_group_size=70),
+    "x.feather": lambda path, X: feather.write_feather(table(X), str(path), chunksize=70),
+    "x.arrow": lambda path, X: feather.write_feather(table(X), str(path), compression="lz4"),
+    "x.nwb::/acquisition/lfp/data": write_hdf5,
+    "x.h5": write_hdf5,
+}
+
+
+def write(folder, name, X):
+    path = folder / name.partition("::")[0]
+    if name == "x.h5":
+        with h5py.File(path, "w") as file:
+            file["only"] = X
+    else:
+        WRITERS[name](path, X)
+    return str(folder / name)
+
+
+def sources(folder, X):
+    """Every kind of source that can be opened a second time."""
+    cuts = [0, 40, 41, 41, 200, len(X)]
+    pieces = [X[i:j] for i, j in pairwise(cuts)]
+    for number, piece in enumerate(pieces):
+        np.save(folder / f"part{number}.npy", piece)
+        if len(piece):
+            (folder / f"part{number}.csv").write_text(text(piece))
+    raw = folder / "x.bin"
+    raw.write_bytes(X.tobytes())
+    return {
+        **{name: (write(folder, name, X), {}) for name in WRITERS},
+        "array": (X, {}),
+        "rows": (list(X), {}),
+        "chunks": (pieces, {}),
+        "raw": (raw, {"format": "float64", "width": WIDTH}),
+        "npy files": ([folder / f"part{i}.npy" for i in range(len(pieces))], {}),
+        "csv pattern": (str(folder / "part*.csv"), {}),
+    }
+
+
+KINDS = [*WRITERS, "array", "rows", "chunks", "raw", "npy files", "csv pattern"]
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory, X):
+    return sources(tmp_path_factory.mktemp("sources"), X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_gives_the_same_rows_in_the_same_chunks(every, X, kind):
+    source, options = every[kind]
+    with open_stream(source, chunk_bytes=SMALL, **options) as stream:
+        chunks = list(stream)
+        assert stream.n_features == WIDTH
+    assert [len(chunk) for chunk in chunks] == [2 * BLOCK, 2 * BLOCK, BLOCK + 17]
+    assert all(chunk.flags.c_contiguous and chunk.dtype == np.float64 for chunk in chunks)
+    np.testing.assert_array_equal(np.vstack(chunks), X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chosen_columns_come_in_the_order_asked_for(every, X, kind):
+    source, options = every[kind]
+    stream = open_stream(source, columns=[2, 0], dtype=np.float32, **options)
+    np.testing.assert_array_equal(np.vstack(list(stream)), X[:, [2, 0]].astype(np.float32))
+    if stream.feature_names is not None and kind != "quoted.csv":
+        assert stream.feature_names == ["d", "a"]
+        named = open_stream(source, columns=["d", "a"], dtype=np.float32, **options)
+        np.testing.assert_array_equal(np.vstack(list(named)), X[:, [2, 0]].astype(np.float32))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "fortran.npy"])
+def test_a_stream_resumed_at_any_position_equals_one_never_stopped(every, kind, shuffle):
+    source, options = every[kind]
+    options = {**options, "chunk_bytes": BLOCK * WIDTH * 8, "epochs": 2, "shuffle": shuffle}
+    options["random_state"] = 7
+    whole = open_stream(source, **options)
+    positions, chunks = [whole.position], []
+    for chunk in whole:
+        chunks.append(chunk.copy())
+        positions.append(whole.position)
+    assert len(chunks) == 12
+    for done in range(len(chunks) + 1):
+        stream = open_stream(source, **options)
+        if done % 2:
+            next(stream)  # a stream that has already moved can be sought as well
+        stream.seek(json.loads(json.dumps(positions[done])))
+        rest = list(stream)
+        assert len(rest) == len(chunks) - done
+        for a, b in zip(rest, chunks[done:], strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert stream.position == whole.position
+        stream.close()
+    whole.close()
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["x.npy", "x.csv", "chunks"])
+def test_a_stream_that_has_ended_can_go_on_for_more_epochs(every, kind, shuffle):
+    source, _ = every[kind]
+    options = {"chunk_bytes": SMALL, "shuffle": shuffle, "random_state": 2}
+    ended = open_stream(source, epochs=2, **options)
+    rows = [*ended]
+    longer = open_stream(source, epochs=3, **options)
+    longer.seek(ended.position)
+    rows += longer
+    np.testing.assert_array_equal(
+        np.vstack(rows), np.vstack(list(open_stream(source, epochs=3, **options)))
+    )
+
+
+@pytest.mark.parametrize("kind", ["array", "x.npy", "x.h5", "npy files", "x.csv", "x.parquet"])
+def test_a_shuffled_epoch_is_a_permutation_of_its_own(every, X, kind):
+    source, options = every[kind]
+    epochs = []
+    for seed in (0, 0, 1):
+        rows = np.vstack(list(open_stream(source, shuffle=True, random_state=seed, epochs=2)))
+        epochs += [rows[:N_ROWS], rows[N_ROWS:]]
+        assert options == {}
+    in_order = np.sort(X.view("f8,f8,f8"), axis=0)
+    for rows in epochs:
+        np.testing.assert_array_equal(np.sort(rows.view("f8,f8,f8"), axis=0), in_order)
+        assert not np.array_equal(rows, X)
+    np.testing.assert_array_equal(epochs[0], epochs[2])
+    assert len({rows[:3].tobytes() for rows in epochs}) == 4
+
+
+def test_windows_are_shuffled_without_losing_or_mixing_rows():
+    X = np.arange(40.0 * BLOCK)[:, None]
+    stream = open_stream(iter(X), shuffle=True, random_state=0, chunk_bytes=BLOCK * 8)
+    rows = np.vstack(list(stream))[:, 0]
+    np.testing.assert_array_equal(np.sort(rows), X[:, 0])
+    window = 16 * BLOCK
+    assert {*rows[:window]} == {*X[:window, 0]}
+    assert np.mean(np.abs(rows - X[:, 0])) > window / 5
+
+
+def test_a_seed_is_drawn_and_told_where_none_is_given(X):
+    stream = open_stream(X, shuffle=True)
+    seed = stream.position["seed"]
+    again = open_stream(X, shuffle=True, random_state=seed)
+    np.testing.assert_array_equal(next(stream), next(again))
+    drawn = open_stream(X, shuffle=True, epochs=2)
+    drawn.seek(stream.position)  # takes the seed over
+    whole = open_stream(X, shuffle=True, epochs=2, random_state=seed)
+    next(whole)
+    np.testing.assert_array_equal(next(drawn), next(whole))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chunk_bytes": SMALL},
+        {"columns": [0, 1]},
+        {"shuffle": True},
+    ],
+)
+def test_a_position_of_another_stream_is_refused(X, change):
+    position = open_stream(X).position
+    chunk_bytes = {"chunk_bytes": BLOCK * WIDTH * 8}
+    with pytest.raises(StreamError, match="to resume"):
+        open_stream(X, **{**chunk_bytes, **change}).seek(position)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_cursors_and_shorter_sources_are_refused(every, kind, shuffle):
+    source, options = every[kind]
+    stream = open_stream(source, chunk_bytes=SMALL, shuffle=shuffle, random_state=0, **options)
+    position = stream.position
+
+    def sought(cursor):
+        stream.seek({**position, "cursor": cursor})
+        return next(stream, None)
+
+    far = json.loads(re.sub(r"\d+", "987654321", json.dumps(position["cursor"])))
+    for cursor in (None, "x", [], [1], {}, -5, [-5, -5], [0, -5, 0, 0], [0, 0, 0, 10**9], far):
+        with pytest.raises(StreamError):
+            sought(cursor)
+    for epoch in (-1, "0", None, 0.5):
+        with pytest.raises(StreamError):
+            stream.seek({**position, "epoch": epoch})
+
+
+def test_a_shuffled_source_that_grew_is_not_resumed(X):
+    position = open_stream(X, shuffle=True, random_state=0).position
+    stream = open_stream(np.vstack([X, X]), shuffle=True, random_state=0)
+    with pytest.raises(StreamError, match="another number of rows"):
+        stream.seek(position)
+
+
+@pytest.mark.parametrize("position", [{}, {"epoch": 0}, {"epoch": "x"}, {"cursor": []}])
+def test_what_is_no_position_is_refused(X, position):
+    stream = open_stream(X)
+    whole = {**stream.position, "cursor": None}
+    with pytest.raises(StreamError):
+        stream.seek(position)
+    with pytest.raises(StreamError, match="no position"):
+        stream.seek(whole)
+
+
+# Bad rows -----------------------------------------------------------------------------------------
+
+BAD = {
+    "word.csv": ("a,b\n1,2\n3,x\n4,5\n", "line 3: column 'b': 'x' is not a number"),
+    "empty.csv": ("1,2\n3,\n4,5\n", "line 2: column 1 .*: '' is not a number"),
+    "nan.csv": ("1,2\nnan,4\n4,5\n", "line 2: column 0 .*: nan is not finite"),
+    "overflow.csv": ("1,2\n1e999,4\n4,5\n", "line 2: column 0 .*: inf is not finite"),
+    "short.csv": ("1,2\n\n3\n4,5\n", "line 3: it has 1 fields where the first had 2"),
+    "long.csv": ("1,2\n3,4,5\n4,5\n", "line 2: it has 3 fields"),
+    "underscore.csv": ("1,2\n3,1_0\n4,5\n", "line 2: column 1 .*: '1_0' is not a number"),
+    "nul.csv": ("1,2\n3,\0\n4,5\n", "line 2: column 1"),
+    "quote.csv": ('1,2\n3,"4\n4,5\n', "line 2: its quotes cannot be read"),
+    "broken.jsonl": ("[1, 2]\n[3,\n[4, 5]\n", "line 2: "),
+    "short.jsonl": ("[1, 2]\n[3]\n[4, 5]\n", "line 2: it is not a list of 2 numbers"),
+    "string.jsonl": ('[1, 2]\n[3, "4"]\n[4, 5]\n', "line 2: column 1 .*: '4' is not a number"),
+    "null.jsonl": ("[1, 2]\n[null, 4]\n[4, 5]\n", "line 2: column 0 .*: 'None' is not a number"),
+    "big.jsonl": (f"[1, 2]\n[1{'0' * 400}, 4]\n[4, 5]\n", "line 2: it holds a number beyond"),
+    "nan.jsonl": ("[1, 2]\n[NaN, 4]\n[4, 5]\n", "line 2: column 0 .*: nan is not finite"),
+    "key.jsonl": ('{"a": 1, "b": 2}\n{"a": 3}\n{"b": 5, "a": 4}\n', "line 2: column 'b' is miss"),
+    "kind.jsonl": ('{"a": 1, "b": 2}\n[3, 4]\n{"b": 5, "a": 4}\n', "line 2: it is not an object"),
+    "deep.jsonl": (f"[1, 2]\n{'[' * 100_000}\n[4, 5]\n", "line 2: "),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_line_is_named_or_counted(tmp_path, name):
+    content, message = BAD[name]
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(StreamError, match=f"{name}, {message}"):
+        list(open_stream(path))
+    stream = open_stream(path, on_bad_row="skip")
+    np.testing.assert_array_equal(np.vstack(list(stream)), [[1, 2], [4, 5]])
+    assert stream.n_bad_rows == stream.position["n_bad_rows"] == 1
+
+
+@pytest.mark.parametrize("kind", ["array", "chunks", "x.npy", "x.h5", "x.parquet", "raw"])
+def test_rows_that_are_not_finite_are_named_or_counted(tmp_path, X, kind):
+    X = X.copy()
+    X[100, 1] = np.nan
+    X[300, 2] = -np.inf
+    source, options = sources(tmp_path, X)[kind]
+    with pytest.raises(StreamError, match=r"row 100 .*column (1|'b c').*nan is not finite"):
+        list(open_stream(source, **options))
+    for shuffle in (False, True):
+        stream = open_stream(
+            source, on_bad_row="skip", epochs=2, chunk_bytes=SMALL, shuffle=shuffle, **options
+        )
+        chunks = list(stream)
+        assert sum(map(len, chunks)) == 2 * (N_ROWS - 2)
+        assert {len(chunk) for chunk in chunks} == {2 * BLOCK, BLOCK + 15}
+        assert stream.n_bad_rows == 4
+
+
+def test_counts_of_bad_rows_resume_with_the_stream(tmp_path, caplog):
+    path = tmp_path / "x.csv"
+    rows = [f"{i},x" if i % 10 == 0 else f"{i},1" for i in range(40 * BLOCK)]
+    path.write_text("\n".join(rows))
+    for shuffle in (False, True):
+        options = {"on_bad_row": "skip", "chunk_bytes": BLOCK * 16, "shuffle": shuffle}
+        whole = open_stream(path, random_state=3, **options)
+        for _ in range(20):
+            next(whole)
+        again = open_stream(path, random_state=3, **options)
+        again.seek(whole.position)
+        assert again.n_bad_rows == whole.n_bad_rows > 0
+        np.testing.assert_array_equal(np.vstack(list(again)), np.vstack(list(whole)))
+        assert again.n_bad_rows == whole.n_bad_rows == 4 * BLOCK
+    assert "256 bad rows left out so far, the last at" in caplog.text
+
+
+def test_a_number_beyond_float32_is_a_bad_row():
+    with pytest.raises(StreamError, match="not finite"):
+        list(open_stream(np.array([[1.0], [1e300]]), dtype=np.float32))
+
+
+# Headers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "names", "rows"),
+    [
+        ("a,b\n1,2\n", {}, ["a", "b"], [[1, 2]]),
+        ("1,2\n3,4\n", {}, None, [[1, 2], [3, 4]]),
+        ("1,2\n3,4\n", {"header": True}, ["1", "2"], [[3, 4]]),
+        ("t,1\n3,4\n", {"columns": ["1"]}, ["1"], [[4]]),
+        ("5,setosa\n6,setosa\n", {"columns": [0]}, None, [[5], [6]]),
+        ("flower,n\nrose,4\n", {"columns": ["n"]}, ["n"], [[4]]),
+    ],
+)
+def test_a_header_is_found_or_told(tmp_path, content, options, names, rows):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    stream = open_stream(path, **options)
+    assert stream.feature_names == names
+    np.testing.assert_array_equal(np.vstack(list(stream)), rows)
+
+
+def test_a_first_row_with_one_bad_field_is_not_taken_for_a_header(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("1,x\n1,2\n")
+    with pytest.raises(StreamError, match="line 1"):
+        list(open_stream(path))
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "2.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(StreamError, match=r"2\.csv has the columns b, a, but .* a, b"):
+        list(open_stream(str(tmp_path / "*.csv")))
+    rows = np.vstack(list(open_stream(str(tmp_path / "*.csv"), columns=["a", "b"])))
+    np.testing.assert_array_equal(rows, [[1, 2], [2, 1]])
+    np.save(tmp_path / "1.npy", np.eye(2))
+    np.save(tmp_path / "2.npy", np.eye(3))
+    with pytest.raises(StreamError, match=r"2\.npy has 3 columns"):
+        open_stream(str(tmp_path / "*.npy"), shuffle=True)
+
+
+# Standard input, and sources that run once --------------------------------------------------------
+
+
+def seek_and_read(stream, position):
+    stream.seek(position)
+    next(stream)
+
+
+@pytest.mark.parametrize(
+    ("kind", "encode"),
+    [
+        ("csv", lambda X: text(X, header=True).encode()),
+        ("jsonl", lambda X: "\n".join(map(json.dumps, X.tolist())).encode()),
+        ("float64", lambda X: X.tobytes()),
+    ],
+)
+def test_standard_input_is_read_and_resumed(monkeypatch, X, kind, encode):
+    def opened():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(encode(X))))
+        return open_stream("-", format=kind, width=WIDTH, chunk_bytes=SMALL)
+
+    stream = opened()
+    first, position = next(stream), stream.position
+    np.testing.assert_array_equal(np.vstack([first, *stream]), X)
+    again = opened()
+    again.seek(position)
+    np.testing.assert_array_equal(np.vstack(list(again)), X[2 * BLOCK :])
+    with pytest.raises(StreamError):
+        seek_and_read(again, position)
+
+
+def test_a_pipe_gives_its_rows():
+    code = (
+        "from hebbnmf.streams import open_stream\n"
+        "print(sum(chunk.sum() for chunk in open_stream('-', format='float32', width=2)))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], input=np.arange(6, dtype="<f4").tobytes(), capture_output=True
+    )
+    assert process.stdout.split() == [b"15.0"], process.stderr
+
+
+def test_a_torn_raw_row_is_a_bad_row(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(np.arange(4.0).tobytes() + b"abc")
+    with pytest.raises(StreamError, match=r"row 2 .*ends before its 2 numbers"):
+        list(open_stream(path, format="float64", width=2))
+    stream = open_stream(path, format="float64", width=2, on_bad_row="skip")
+    assert len(next(stream)) == 2
+    assert next(stream, None) is None
+    assert stream.n_bad_rows == 1
+
+
+def test_what_runs_once_can_be_resumed_but_not_repeated(X):
+    with pytest.raises(StreamError, match="only once"):
+        open_stream(iter(X), epochs=2)
+    stream = open_stream(iter(X), chunk_bytes=SMALL)
+    next(stream)
+    again = open_stream((row for row in X), chunk_bytes=SMALL)
+    again.seek(stream.position)
+    np.testing.assert_array_equal(np.vstack(list(again)), X[2 * BLOCK :])
+    with pytest.raises(StreamError, match="cannot go back"):
+        seek_and_read(again, stream.position)
+
+
+# What cannot be read ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["x.npy", "x.csv", "x.csv.gz", "x.npz::X", "raw", "x.jsonl"])
+def test_a_file_that_shrinks_while_read_is_one_clear_error(tmp_path, kind):
+    X = np.random.default_rng(0).standard_normal((60_000, WIDTH))
+    if kind == "raw":
+        path = tmp_path / "x.bin"
+        path.write_bytes(X.tobytes())
+        stream = open_stream(path, format="float64", width=WIDTH, chunk_bytes=SMALL)
+    else:
+        path = tmp_path / kind.partition("::")[0]
+        stream = open_stream(write(tmp_path, kind, X), chunk_bytes=SMALL)
+    next(stream)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(StreamError, match=r"restore|cut"):
+        list(stream)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet", "x.arrow", "x.h5", "x.jsonl"])
+def test_a_file_of_another_kind_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x93nothing of the kind" * 100)
+    with pytest.raises(StreamError, match=name):
+        open_stream(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.csv", "x.csv.gz", "x.parquet", "x.h5"])
+def test_a_missing_file_and_a_folder_are_reported_by_the_system(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match="x"):
+        open_stream(tmp_path / name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(OSError, match="x"):
+        open_stream(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("x.png", {}, "names no known format"),
+        ("x.npy.gz", {}, "names no known format"),
+        ("x.png", {"format": "png"}, "'png' is not known"),
+        ("-", {"format": "npy"}, "standard input"),
+        ("-", {"format": "float32"}, "pass width"),
+        ([], {}, "the list of paths is empty"),
+        (5, {}, "cannot be streamed"),
+        (iter([]), {}, "empty"),
+        (iter([[1, 2], [1, 2, 3]]), {}, "item 1 .* 3 columns where the first had 2"),
+        (np.zeros(3), {}, "two dimensions"),
+        (np.array([["a"]]), {}, "real numbers"),
+        (np.zeros((0, 3)), {}, "no row to give"),
+        (np.zeros((3, 3)), {"columns": [3]}, "no column 3"),
+        (np.zeros((3, 3)), {"columns": ["a"]}, "no column 'a'"),
+        (np.zeros((3, 3)), {"width": 4}, "has 3 columns, but width=4"),
+        (np.zeros((3, 3)), {"on_bad_row": "drop"}, "on_bad_row='drop'"),
+        (np.zeros((3, 3)), {"header": "yes"}, "header='yes'"),
+        (np.zeros((3, 3)), {"dtype": int}, "dtype"),
+        (np.zeros((3, 3)), {"epochs": 0}, "epochs=0"),
+    ],
+)
+def test_mistakes_are_explained(source, options, message):
+    with pytest.raises(ValueError, match=message):
+        list(open_stream(source, **options))
+
+
+def test_a_pattern_without_files_and_an_empty_file_are_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        open_stream(str(tmp_path / "*.csv"))
+    (tmp_path / "x.csv").write_text("\n\n")
+    with pytest.raises(StreamError, match="empty"):
+        open_stream(tmp_path / "x.csv")
+
+
+def test_an_array_stored_by_columns_is_not_shuffled(every):
+    with pytest.raises(StreamError, match="column by column and cannot be shuffled"):
+        next(open_stream(every["fortran.npy"][0], shuffle=True))
+
+
+def test_a_table_with_words_asks_for_columns(tmp_path):
+    parquet.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), tmp_path / "x.parquet")
+    with pytest.raises(StreamError, match="column 'b' holds string"):
+        open_stream(tmp_path / "x.parquet")
+    stream = open_stream(tmp_path / "x.parquet", columns=["a"])
+    np.testing.assert_array_equal(next(stream), [[1], [2]])
+
+
+def test_an_archive_of_several_arrays_asks_for_one(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.eye(2), Y=np.eye(2))
+    with pytest.raises(StreamError, match="holds the arrays X, Y"):
+        open_stream(tmp_path / "x.npz")
+    write_hdf5(tmp_path / "x.h5", np.zeros((50, WIDTH)))
+    with pytest.raises(StreamError, match="acquisition/lfp/data"):
+        open_stream(f"{tmp_path / 'x.h5'}::/acquisition/nothing")
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ImportError, match=r"pip install 'hebbnmf\[hdf5\]'"):
+        open_stream(tmp_path / "x.h5")
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+MEASURE = """
+import resource, sys
+from hebbnmf.streams import open_stream
+open_stream([[0.0]])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+n_rows = sum(len(chunk) for chunk in open_stream(sys.argv[1], chunk_bytes=2**20))
+print(n_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy"])
+def test_memory_does_not_grow_with_the_file(tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    if kind == "csv":
+        block = text(np.random.default_rng(0).standard_normal((5000, 10)))
+        with path.open("w") as file:
+            for _ in range(60):
+                file.write(block)
+    else:
+        np.save(path, np.zeros((300_000, 30)))
+    size = path.stat().st_size
+    process = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True
+    )
+    n_rows, kilobytes = map(int, process.stdout.split())
+    assert n_rows == 300_000
+    assert size > 50e6
+    assert kilobytes * 1024 < 20e6

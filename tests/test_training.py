@@ -1,0 +1,268 @@
+"""Training: however it ends and is resumed, the weights are those of a run never stopped."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hebbnmf import OnlineSNMF
+from hebbnmf.datasets import make_sparse_sources
+from hebbnmf.network import BLOCK
+from hebbnmf.persistence import load, read, save
+from hebbnmf.preprocessing import ZCAWhitener
+from hebbnmf.streams import StreamError, open_stream
+from hebbnmf.training import TrainingInterrupted, resume, train
+
+N_FEATURES = 4
+OPTIONS = {"chunk_bytes": BLOCK * N_FEATURES * 8, "epochs": 2, "random_state": 1}
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+def new_model():
+    return OnlineSNMF(6, rank_penalty=2.0, track_cost=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    X = make_sparse_sources(5 * BLOCK + 20, N_FEATURES, random_state=0)
+    np.save(folder / "x.npy", X)
+    np.savetxt(folder / "x.csv", X, delimiter=",")
+    return folder
+
+
+def weights(model):
+    return [part.tobytes() for part in model._network.state] + [model.cost_]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("name", ["x.npy", "x.csv"])
+def test_resuming_from_every_checkpoint_ends_in_the_same_weights(tmp_path, data, name, shuffle):
+    def opened():
+        return open_stream(data / name, shuffle=shuffle, **OPTIONS)
+
+    whole = train(new_model(), opened())
+    copies = []
+
+    def keep(_):
+        if path.exists():  # written after the chunk before this one
+            copies.append(shutil.copy(path, tmp_path / f"{len(copies)}.npz"))
+
+    path = tmp_path / "checkpoint.npz"
+    train(new_model(), opened(), checkpoint=path, every=1, on_progress=keep)
+    assert weights(load(path)) == weights(whole)
+    assert len(copies) == 11
+    for copy in [*copies, path]:
+        model = resume(copy, opened())
+        assert weights(model) == weights(whole)
+        assert model.n_samples_seen_ == whole.n_samples_seen_
+
+
+def test_checkpoints_do_not_change_what_is_learned(tmp_path, data):
+    plain = train(new_model(), open_stream(data / "x.npy", **OPTIONS))
+    for options in ({"every": 100}, {"every_seconds": 0.0}, {}):
+        path = tmp_path / "checkpoint.npz"
+        stream = open_stream(data / "x.npy", **OPTIONS)
+        model = train(new_model(), stream, checkpoint=path, **options)
+        assert weights(model) == weights(plain) == weights(load(path))
+
+
+def test_preprocessing_is_applied_stored_and_resumed(tmp_path, data):
+    X = np.load(data / "x.npy")
+    whitener = ZCAWhitener().fit(X)
+    expected = new_model()
+    for chunk in open_stream(X, **OPTIONS):
+        expected.partial_fit(whitener.transform(chunk))
+    path = tmp_path / "checkpoint.npz"
+    with pytest.raises(TrainingInterrupted):
+        train(
+            new_model(),
+            open_stream(X, **OPTIONS),
+            preprocessing=[whitener],
+            checkpoint=path,
+            on_progress=lambda _: os.kill(os.getpid(), signal.SIGTERM),
+        )
+    assert weights(resume(path, open_stream(X, **OPTIONS))) == weights(expected)
+
+
+# Signals ------------------------------------------------------------------------------------------
+
+
+def send_after(n_chunks, signum):
+    def count(_):
+        count.done += 1
+        if count.done == n_chunks:
+            os.kill(os.getpid(), signum)
+
+    count.done = 0
+    return count
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_ends_the_chunk_saves_and_raises(tmp_path, data, signum):
+    before = [signal.getsignal(s) for s in SIGNALS]
+    path = tmp_path / "checkpoint.npz"
+    stream = open_stream(data / "x.csv", shuffle=True, **OPTIONS)
+    with pytest.raises(TrainingInterrupted, match=r"resume from .*checkpoint\.npz") as interrupted:
+        train(new_model(), stream, checkpoint=path, on_progress=send_after(3, signum))
+    assert interrupted.value.signum == signum
+    assert interrupted.value.exit_code == {signal.SIGINT: 130, signal.SIGTERM: 143}[signum]
+    assert interrupted.value.position == read(path).position
+    assert load(path).n_samples_seen_ == 3 * BLOCK
+    assert [signal.getsignal(s) for s in SIGNALS] == before
+    again = open_stream(data / "x.csv", shuffle=True, **OPTIONS)
+    whole = train(new_model(), open_stream(data / "x.csv", shuffle=True, **OPTIONS))
+    assert weights(resume(path, again)) == weights(whole)
+
+
+def test_a_signal_is_not_kept_waiting_by_a_silent_source(tmp_path):
+    X = make_sparse_sources(3 * BLOCK, N_FEATURES, random_state=0)
+
+    def silent():
+        yield X[: 2 * BLOCK]
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        time.sleep(60)
+        yield X[2 * BLOCK :]
+
+    path = tmp_path / "checkpoint.npz"
+    start = time.monotonic()
+    stream = open_stream(silent(), chunk_bytes=OPTIONS["chunk_bytes"])
+    with pytest.raises(TrainingInterrupted):
+        train(new_model(), stream, checkpoint=path)
+    assert time.monotonic() - start < 30
+    assert load(path).n_samples_seen_ == 2 * BLOCK
+    stream = open_stream(iter(X), chunk_bytes=OPTIONS["chunk_bytes"])
+    whole = train(new_model(), open_stream(X, chunk_bytes=OPTIONS["chunk_bytes"]))
+    assert weights(resume(path, stream)) == weights(whole)
+
+
+def test_without_a_checkpoint_the_model_stays_in_hand(data):
+    model = new_model()
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    with pytest.raises(TrainingInterrupted, match="no checkpoint was asked for"):
+        train(model, stream, on_progress=send_after(2, signal.SIGINT))
+    train(model, stream)
+    assert weights(model) == weights(train(new_model(), open_stream(data / "x.npy", **OPTIONS)))
+
+
+def test_other_threads_train_without_touching_signals(data):
+    models = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run():
+        models.append(
+            train(
+                new_model(),
+                open_stream(data / "x.npy", **OPTIONS),
+                on_progress=lambda _: seen.append(signal.getsignal(signal.SIGTERM)),
+            )
+        )
+
+    seen = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert set(seen) == {before}
+    assert models[0].n_samples_seen_ == 2 * (5 * BLOCK + 20)
+
+
+# Failures -----------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_fails_leaves_a_checkpoint_of_all_before(tmp_path, data):
+    rows = (data / "x.csv").read_text().splitlines()
+    broken, path = tmp_path / "x.csv", tmp_path / "checkpoint.npz"
+    broken.write_text("\n".join([*rows[:200], "1,2,3,x", *rows[200:]]))
+    with pytest.raises(StreamError, match="line 201"):
+        train(new_model(), open_stream(broken, **OPTIONS), checkpoint=path)
+    assert load(path).n_samples_seen_ == 3 * BLOCK
+    broken.write_text("\n".join(rows))
+    whole = train(new_model(), open_stream(data / "x.csv", **OPTIONS))
+    assert weights(resume(path, open_stream(broken, **OPTIONS))) == weights(whole)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_reported_and_signals_are_restored(tmp_path, data):
+    before = signal.getsignal(signal.SIGTERM)
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    with pytest.raises(FileNotFoundError, match="not written"):
+        train(new_model(), stream, checkpoint=tmp_path / "nowhere" / "c.npz", every=1)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_what_is_no_checkpoint_is_not_resumed(tmp_path, data):
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    save(new_model(), tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="no checkpoint"):
+        resume(tmp_path / "model.npz", stream)
+    for options in ({"every": 0}, {"every_seconds": float("nan")}):
+        with pytest.raises(ValueError, match="cannot be used"):
+            train(new_model(), stream, **options)
+
+
+# Killed processes ---------------------------------------------------------------------------------
+
+CHILD = """
+import os, sys, time
+from hebbnmf import OnlineSNMF
+from hebbnmf.streams import open_stream
+from hebbnmf.training import resume, train
+sys.excepthook = lambda kind, error, _: os._exit(getattr(error, "exit_code", 1))
+data, path, epochs, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+stream = open_stream(data, chunk_bytes=64 * 4 * 8, epochs=epochs, shuffle=True, random_state=1)
+def wait(_):
+    print("chunk", flush=True)
+    time.sleep(pause)
+if os.path.exists(path):
+    model = resume(path, stream, every=128, on_progress=wait)
+else:
+    model = OnlineSNMF(6, rank_penalty=2.0, track_cost=True)
+    train(model, stream, checkpoint=path, every=128, on_progress=wait)
+"""
+
+
+def survive_kills(folder, data, *, epochs, n_kills, seed):
+    """Kill a training again and again at random moments, and let it finish at last."""
+    rng = np.random.default_rng(seed)
+    path = folder / "checkpoint.npz"
+    command = [sys.executable, "-c", CHILD, str(data), str(path), str(epochs)]
+    for _ in range(n_kills):
+        with subprocess.Popen([*command, "0.004"], stdout=subprocess.PIPE) as child:
+            child.stdout.readline()
+            time.sleep(rng.uniform(0, 0.4))
+            child.kill()
+        assert child.returncode == -signal.SIGKILL
+        if path.exists():
+            assert read(path).position is not None
+    subprocess.run([*command, "0"], check=True, stdout=subprocess.DEVNULL)
+    options = {**OPTIONS, "epochs": epochs, "shuffle": True}
+    assert weights(load(path)) == weights(train(new_model(), open_stream(data, **options)))
+    assert [name for name in os.listdir(folder) if name.endswith(".tmp")] == []
+
+
+def test_killed_processes_resume_to_the_same_weights(tmp_path, data):
+    survive_kills(tmp_path, data / "x.npy", epochs=40, n_kills=3, seed=0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["x.npy", "x.csv"])
+def test_fifty_killed_processes(tmp_path, data, name, seed):
+    survive_kills(tmp_path, data / name, epochs=100, n_kills=5, seed=seed)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_from_outside_ends_a_process_with_a_checkpoint(tmp_path, data, signum):
+    path = tmp_path / "checkpoint.npz"
+    command = [sys.executable, "-c", CHILD, str(data / "x.npy"), str(path), "40", "0.01"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        child.send_signal(signum)
+        child.stdout.read()
+    assert child.returncode == 128 + signum
+    assert load(path).n_samples_seen_ > 0
