@@ -178,8 +178,8 @@ def test_other_threads_train_without_touching_signals(data):
 def test_a_stream_that_fails_leaves_a_checkpoint_of_all_before(tmp_path, data):
     rows = (data / "x.csv").read_text().splitlines()
     broken, path = tmp_path / "x.csv", tmp_path / "checkpoint.npz"
-    broken.write_text("\n".join([*rows[:200], "1,2,3,x", *rows[200:]]))
-    with pytest.raises(StreamError, match="line 201"):
+    broken.write_text("\n".join([*rows[: 3 * BLOCK + 8], "1,2,3,x", *rows[3 * BLOCK + 8 :]]))
+    with pytest.raises(StreamError, match=f"line {3 * BLOCK + 9}"):
         train(new_model(), open_stream(broken, **OPTIONS), checkpoint=path)
     assert load(path).n_samples_seen_ == 3 * BLOCK
     broken.write_text("\n".join(rows))

@@ -220,9 +220,9 @@ def open_stream(
     --------
     >>> import numpy as np
     >>> from hebbnmf.streams import open_stream
-    >>> stream = open_stream(np.eye(100), chunk_bytes=64 * 100 * 8, shuffle=True, random_state=0)
+    >>> stream = open_stream(np.eye(100), chunk_bytes=72 * 100 * 8, shuffle=True, random_state=0)
     >>> [chunk.shape for chunk in stream]
-    [(64, 100), (36, 100)]
+    [(72, 100), (28, 100)]
     """
     if on_bad_row not in ("raise", "skip"):
         raise ValueError(f"on_bad_row={on_bad_row!r} cannot be used: set it to 'raise' or 'skip'.")
