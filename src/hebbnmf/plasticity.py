@@ -32,7 +32,9 @@ class Block(NamedTuple):
     X: Any  # (B, n) the samples
     P: Any  # (m, B) V X', true for the samples still to come
     G: Any  # (B, B) X X'
-    C: Any  # (m, B) steps still to be added to V: V += C X at the end
+    C: Any  # (m, B) row i: the steps of unit i still to be added to V_i, in order of time
+    when: Any  # (m, B) the sample of each step
+    n_steps: Any  # (m,) number of steps of each unit
 
 
 @jit
@@ -41,7 +43,8 @@ def start_block(K: int, X: Any, weights: Any) -> Any:
     m, n_samples = len(weights.s), len(X)
     P = np.zeros((m, n_samples), X.dtype)
     np.dot(weights.V[:K], X.T, P[:K])
-    return Block(X, P, np.dot(X, X.T), np.zeros((m, n_samples), X.dtype))
+    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.int32)
+    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.int32))
 
 
 @jit
@@ -92,7 +95,10 @@ def learn(
     G_t = block.G[t]
     for a in range(n_active):
         i, c_i, y_i = active[a], c[a], y[a]
-        block.C[i, t] = c_i
+        step = block.n_steps[i]
+        block.C[i, step] = c_i
+        block.when[i, step] = t
+        block.n_steps[i] = step + 1
         P_i = block.P[i]
         for u in range(t + 1, n_samples):
             P_i[u] += c_i * G_t[u]  # Eq. (8), line 2
@@ -104,30 +110,23 @@ def learn(
 
 @jit
 def finish_block(K: int, weights: Any, block: Any) -> None:
-    """Apply the steps that waited: ``V += C X``, silent samples skipped.
+    """Apply the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
 
-    Up to a third of the entries of C being nonzero this beats a matrix product; four samples at
-    a time, since V is then read and written once for all of them.
+    Up to a third of all units being active this beats a matrix product; four samples at a time,
+    since V is then read and written once for all of them.
     """
-    X, C = block.X, block.C
-    n_samples, n = X.shape
-    answered = np.empty(n_samples, np.int32)
+    X = block.X
+    n = X.shape[1]
     for i in range(K):
-        V_i, C_i = weights.V[i], C[i]
-        count = 0
-        for t in range(n_samples):
-            if C_i[t] != 0:
-                answered[count] = t
-                count += 1
-        fours = count - count % 4
+        V_i, c, when, n_steps = weights.V[i], block.C[i], block.when[i], block.n_steps[i]
+        fours = n_steps - n_steps % 4
         for a in range(0, fours, 4):
-            t, u, v, w = answered[a], answered[a + 1], answered[a + 2], answered[a + 3]
-            x_t, x_u, x_v, x_w = X[t], X[u], X[v], X[w]
-            c_t, c_u, c_v, c_w = C_i[t], C_i[u], C_i[v], C_i[w]
+            x_a, x_b, x_c, x_d = X[when[a]], X[when[a + 1]], X[when[a + 2]], X[when[a + 3]]
+            c_a, c_b, c_c, c_d = c[a], c[a + 1], c[a + 2], c[a + 3]
             for j in range(n):
-                V_i[j] += c_t * x_t[j] + c_u * x_u[j] + c_v * x_v[j] + c_w * x_w[j]
-        for a in range(fours, count):
-            axpy(C_i[answered[a]], X[answered[a]], V_i, n)
+                V_i[j] += c_a * x_a[j] + c_b * x_b[j] + c_c * x_c[j] + c_d * x_d[j]
+        for a in range(fours, n_steps):
+            axpy(c[a], X[when[a]], V_i, n)
 
 
 @jit
@@ -136,5 +135,5 @@ def _fold(i: int, weights: Any, block: Any) -> None:
     weights.V[i] *= weights.s[i]
     weights.N_T[:, i] *= weights.s[i]
     block.P[i] *= weights.s[i]
-    block.C[i] *= weights.s[i]
+    block.C[i, : block.n_steps[i]] *= weights.s[i]
     weights.s[i] = 1.0
