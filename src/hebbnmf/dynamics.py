@@ -138,7 +138,7 @@ def respond_in_order(
     y[:K] = 0
     settled = False
     for _ in range(rules.max_sweeps):
-        move = top = np.float32(0) * g[0]
+        move = top = g.dtype.type(0)
         y_norm2 = 0.0
         if rules.quartic:
             for i in range(K):
@@ -203,7 +203,7 @@ def axpy(a: Any, x: Any, y: Any, size: int) -> None:
 @jit
 def _first_members(K: int, s: Any, g: Any, h: Any, members: Any) -> Any:
     """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
-    top = np.float32(0) * g[0]
+    top = g.dtype.type(0)
     for i in range(K):
         h[i] = s[i] * g[i]
         top = max(top, h[i])
@@ -232,7 +232,7 @@ def _gather(
 @jit
 def _sweep(size: int, lateral: Any, h: Any, z: Any) -> Any:
     """One Gauss-Seidel pass over the working set. Returns the largest move and answer."""
-    move = np.float32(0) * h[0]
+    move = h.dtype.type(0)
     top = move
     for a in range(size):
         new = rectify(h[a])
