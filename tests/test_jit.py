@@ -13,6 +13,8 @@ import hebbnmf
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 
+pytestmark = pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="about the compiler")
+
 SCRIPT = """
 import numpy as np
 from hebbnmf import OnlineSNMF
@@ -46,7 +48,6 @@ def test_works_where_no_cache_can_be_placed(tmp_path):
     assert answers["Y"].any()
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="compares with the compiled kernels")
 def test_compiled_equals_uncompiled(tmp_path):
     plain = run(tmp_path, NUMBA_DISABLE_JIT="1", HOME=str(tmp_path))
     net = OnlineSNMF(12, rank_penalty=2.0, tol=1e-12)

@@ -94,9 +94,9 @@ def test_weights_survive_the_fold_of_their_scales(schedule):
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    X = make_sparse_sources(1200, 20, random_state=0)
-    net = Network(20, 80, rank_penalty=0.0)
-    net.learn(X)
+    X = make_sparse_sources(600, 10, random_state=0)
+    net = Network(10, 70, rank_penalty=0.0)
+    net.learn(X[:120])
     all_cores = net.answer(X)[0]
     for n_threads in (1, 2, 5):
         monkeypatch.setattr(network, "cpu_count", lambda n=n_threads: n)
