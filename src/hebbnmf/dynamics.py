@@ -46,10 +46,10 @@ def make_workspace(m: int, like: Any) -> Any:
     return Workspace(
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
-        np.empty(m, np.int32),
+        np.empty(m, np.uint32),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
-        np.empty(m, np.int32),
+        np.empty(m, np.uint32),
         np.zeros(m, np.bool_),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),

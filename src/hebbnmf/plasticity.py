@@ -43,8 +43,8 @@ def start_block(K: int, X: Any, weights: Any) -> Any:
     m, n_samples = len(weights.s), len(X)
     P = np.zeros((m, n_samples), X.dtype)
     np.dot(weights.V[:K], X.T, P[:K])
-    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.int32)
-    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.int32))
+    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.uint32)
+    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.uint32))
 
 
 @jit
