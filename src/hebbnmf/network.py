@@ -161,7 +161,6 @@ class Network:
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Go on from a `state`, as if the network had seen the samples itself."""
         self._weights = weights
-        self._work = None
         self.n_units = len(weights.s)
         self.n_samples = n_samples
 
@@ -184,7 +183,7 @@ class Network:
         n_unconverged = 0
         # Beside a busy neighbour a second BLAS thread makes learning three times slower, and
         # alone it gains nothing, until the products are large.
-        small = self.n_features * self.rules.max_units < _LARGE_PRODUCT
+        small = self.n_features * self.n_units < _LARGE_PRODUCT
         with _blas().limit(limits=1) if small and len(X) > BLOCK else nullcontext():
             for start in range(0, len(X), BLOCK):
                 rows = X[start : start + BLOCK]
@@ -218,7 +217,7 @@ class Network:
             return Y, sum(pool.map(answer_from, starts))
 
     def _recruited(self) -> Weights:
-        """Return the weights of the recruited units, as views."""
+        """Return the weights of the recruited units, where possible as views."""
         V, N_T, s, Yhat = self._weights
         K = self.n_units
         return Weights(V[:K], np.ascontiguousarray(N_T[:K, :K]), s[:K], Yhat[:K])
