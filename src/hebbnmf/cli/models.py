@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Rows that a picture is drawn from: more make it no clearer.
 _ROWS = 10_000
+# Names of features that a glance takes in.
+_NAMES = 12
 
 
 @click.command(
@@ -60,7 +62,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, Any]:
             "features": model.n_features_in_,
             "dtype": model.components_.dtype.name,
         }
-        if model._running_cost is not None:
+        if model.track_cost:
             facts["cost"] = model.cost_
     elif hasattr(model, "embedding_"):
         facts |= {"samples": len(model.embedding_), "cost": float(model.cost_history_[-1])}
@@ -86,9 +88,12 @@ def _facts(path: str, file: "ModelFile") -> dict[str, Any]:
 
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_in_words(item)}" for key, item in value.items())
+        name = value.get("class", "")
+        words = ", ".join(f"{key} {_in_words(v)}" for key, v in value.items() if key != "class")
+        return f"{name} ({words})" if name else words
     if isinstance(value, list):
-        return ", ".join(map(_in_words, value)) or "none"
+        more = f", and {len(value) - _NAMES} more" if len(value) > _NAMES else ""
+        return (", ".join(map(_in_words, value[:_NAMES])) or "none") + more
     return "none" if value is None else str(value)
 
 

@@ -48,6 +48,9 @@ class Writer(ABC):
     def finish(self) -> None:  # noqa: B027  Text needs no end.
         """Write what belongs after the last row."""
 
+    def abandon(self) -> None:  # noqa: B027
+        """Leave the file unfinished."""
+
 
 class DelimitedWriter(Writer):
     """CSV, or with tabs TSV; numbers are read back to the last bit."""
@@ -134,6 +137,11 @@ class ParquetWriter(Writer):
         """Write the footer."""
         self._table.close()
 
+    def abandon(self) -> None:
+        """Keep pyarrow from writing a footer when it is collected, to a file that is gone."""
+        if self._table is not None:
+            self._table.is_open = False
+
 
 @contextmanager
 def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
@@ -156,8 +164,12 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
                 writer = NpyWriter(file, names)
             case _:
                 writer = ParquetWriter(file, names or [])
-        yield writer
-        writer.finish()
+        try:
+            yield writer
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
 
 
 def output_format(path: str) -> str:

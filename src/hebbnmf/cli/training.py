@@ -1,5 +1,6 @@
 """The command `fit`: learn from files and pipes."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ _MODEL_OPTIONS = (
         type=click.FloatRange(min=0),
         default=1.0,
         show_default=True,
-        help="Price of a further unit, on the scale of |x|^4; suits the data after --scale.",
+        help="Price of a further unit, on the scale of |x|^4; the default suits --scale.",
     ),
     click.option(
         "--initial-activity",
@@ -133,7 +134,7 @@ def fit(
     DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
     "day*.csv", or - for standard input. They are read in constant memory.
     """
-    _check_usage(data, o)
+    _check_usage(data, output, o)
     for path in filter(None, (output, o["checkpoint"])):
         check_target(path)
     from hebbnmf.persistence import save
@@ -160,22 +161,23 @@ def fit(
         except TrainingInterrupted as error:
             interrupt = error
     report_bad_rows(stream)
-    # To be interrupted is how watching ends; any other training is not complete without its rows.
-    if interrupt is None or (o["watch"] and model.__sklearn_is_fitted__()):
+    if interrupt is None or _is_watched(model, o):
         if stream.feature_names is not None:
             _name_features(model, stream.feature_names)
         save(model, output, preprocessing=steps)
         _report(output, model)
     if interrupt is not None:
-        click.echo(f"Interrupted: {interrupt}", err=True)
+        click.echo(f"Interrupted: {_kept(output, model, o)}.", err=True)
         ctx.exit(interrupt.exit_code)
 
 
-def _check_usage(data: Sequence[str], o: dict[str, Any]) -> None:
+def _check_usage(data: Sequence[str], output: str, o: dict[str, Any]) -> None:
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
+    elif os.path.realpath(o["checkpoint"]) == os.path.realpath(output):
+        raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
     once = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
@@ -262,6 +264,17 @@ def _name_features(model: Any, names: list[str]) -> None:
     import numpy as np
 
     model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _is_watched(model: "OnlineSNMF", o: dict[str, Any]) -> bool:
+    """Tell whether a model is to be saved at an interrupt, which is how watching ends."""
+    return o["watch"] and model.__sklearn_is_fitted__()
+
+
+def _kept(output: str, model: "OnlineSNMF", o: dict[str, Any]) -> str:
+    if o["checkpoint"] is not None:
+        return f"go on from {o['checkpoint']} by the same command with --resume"
+    return f"{output} is written" if _is_watched(model, o) else "nothing is written"
 
 
 def _report(output: str, model: "OnlineSNMF") -> None:

@@ -23,6 +23,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Bytes taken at a time from a source that is followed, and seconds between two looks at its end.
 _PIECE = 2**20
 _PAUSE = 0.1
+# Lines parsed at a time: as text they take several times the memory of their numbers.
+_LINES = 2048
 
 
 class Lines:
@@ -161,7 +163,7 @@ class LineReader(Reader):
     def pull(self, n_rows: int) -> FloatArray | None:
         """Parse the next lines."""
         first = self._lines.line
-        lines = self._lines.take(n_rows)
+        lines = self._lines.take(min(n_rows, _LINES))
         if not lines:
             return None
         if first == 0:
