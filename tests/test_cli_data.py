@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_three_gaussians
 from hebbnmf.persistence import load, read, save
@@ -227,6 +227,16 @@ def test_a_model_without_units_is_warned_of():
     assert set(run("predict", "m.npz", "rows.npy").stdout.split()) == {"-1"}
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_and_not_repeated_for_every_chunk():
+    np.save("wide.npy", np.random.default_rng(0).random((200, 8192)))
+    args = ["--n-components", "5", "--rank-penalty", "0", "--max-sweeps", "1", "--tol", "1e-12"]
+    result = run("fit", "wide.npy", "-o", "m.npz", *args)
+    first, second = result.stderr.splitlines()
+    assert re.match(r"Warning: The answers to \d+ of 72 samples did not converge", first)
+    assert second == "m.npz: 5 units, 200 samples seen"
+
+
 # Answers ------------------------------------------------------------------------------------------
 
 
@@ -264,6 +274,14 @@ def test_columns_are_those_the_model_learned():
     assert "choose them by --columns a,b" in swapped.stderr
     one = run("predict", "m.npz", "rows.csv", "--columns", "0", code=1)
     assert "1 columns, but the model learned 2" in one.stderr
+
+
+def test_models_that_cannot_answer_are_refused():
+    save(OnlineSNMF(), "new.npz")
+    assert "has learned nothing" in run("predict", "new.npz", "rows.csv", code=1).stderr
+    save(SymNMF(2), "offline.npz")
+    assert "holds a SymNMF" in run("predict", "offline.npz", "rows.csv", code=1).stderr
+    assert json.loads(run("info", "offline.npz", "--json").stdout)["model"] == "SymNMF"
 
 
 def test_a_broken_pipe_is_silent():

@@ -38,7 +38,7 @@ Examples:
 @_OUTPUT
 @input_options
 def transform(model: str, data: tuple[str, ...], output: str, inputs: Inputs) -> None:
-    """Answer each row of DATA with the activities of the units of MODEL.
+    """Write the activities of all units for each row.
 
     DATA are files, patterns, or - for standard input. Text has a line of names if DATA have one.
     """
@@ -57,9 +57,10 @@ Examples:
 @_OUTPUT
 @input_options
 def predict(model: str, data: tuple[str, ...], output: str, inputs: Inputs) -> None:
-    """Name the unit of MODEL that answers each row of DATA most strongly, -1 for none.
+    """Write the unit that answers each row most strongly.
 
-    DATA are files, patterns, or - for standard input. Text has a line of names if DATA have one.
+    Rows that no unit answers get -1. DATA are files, patterns, or - for standard input. Text has a
+    line of names if DATA have one.
     """
     _answer("predict", model, data, output, inputs)
 

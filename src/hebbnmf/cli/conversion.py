@@ -17,7 +17,7 @@ Examples:
 @click.argument("target", metavar="OUT", type=PATH)
 @input_options
 def convert(source: str, target: str, inputs: Inputs) -> None:
-    """Write the rows of IN to OUT, in the format that its suffix names.
+    """Write rows in another format, which the suffix of OUT names.
 
     IN may be a file, a pattern or - for standard input; OUT a .csv, .tsv, .jsonl, .npy or
     .parquet file, or - for CSV on standard output. A .npy file of numbers trains fastest.

@@ -37,7 +37,7 @@ Examples:
 @click.argument("model", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
 def info(model: str, as_json: bool) -> None:
-    """Show at a glance what the file MODEL holds."""
+    """Show at a glance what a model file holds."""
     from hebbnmf.persistence import read
 
     facts = _facts(model, read(model))
@@ -114,10 +114,10 @@ Examples:
 )
 @input_options
 def plot(model: str, data: tuple[str, ...], output: str, kind: str | None, inputs: Inputs) -> None:
-    """Draw the file MODEL: by default directions for 2 columns, filters for square patches.
+    """Draw a model: filters, directions or activity.
 
-    Where neither fits, the density of the activity that the data call forth. The first 10000 rows
-    of the data are used.
+    By default directions over the data for two columns, filters where columns make a square, and
+    else the density of activity. The first 10000 rows of the data are used.
     """
     network, steps, names = read_answering(model)
     if not network.n_components_:
