@@ -204,7 +204,7 @@ def test_bad_rows_stop_or_are_counted(rows):
     assert "bad.csv, line 42: column 'b': 'oops' is not a number" in result.stderr
     assert "--on-bad-row skip" in result.stderr
     result = run("fit", "bad.csv", "-o", "m.npz", *FIT, "--on-bad-row", "skip")
-    assert "1 bad rows left out, the last at bad.csv, line 42" in result.stderr
+    assert "bad rows left out: 1, the last at bad.csv, line 42" in result.stderr
     assert same_model(
         read("m.npz").model, OnlineSNMF(3, rank_penalty=0.1).partial_fit(np.delete(rows, 40, 0))
     )

@@ -154,11 +154,11 @@ def report_bad_rows(stream: "Stream") -> None:
     """Say on standard error how many rows were left out."""
     if stream.n_bad_rows:
         last = f", the last at {stream.last_bad_row}" if stream.last_bad_row else ""
-        click.echo(f"{stream.n_bad_rows} bad rows left out{last}", err=True)
+        click.echo(f"bad rows left out: {stream.n_bad_rows}{last}", err=True)
 
 
-def progress(description: str, total: int | None = None) -> Any:
+def progress(description: str) -> Any:
     """Make a progress bar of rows on standard error, silent where that is no terminal."""
     from tqdm import tqdm
 
-    return tqdm(desc=description, total=total, unit=" rows", unit_scale=True, disable=None)
+    return tqdm(desc=description, unit=" rows", unit_scale=True, disable=None)

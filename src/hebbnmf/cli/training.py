@@ -148,6 +148,7 @@ def fit(
     interrupt = None
     with inputs.open(data, **order, follow=o["watch"]) as stream, progress("fit") as bar:
         _place(stream, model, position, o["limit"])
+        bar.total = stream.n_left
         try:
             train(
                 model,
