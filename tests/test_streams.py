@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -586,3 +587,59 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     assert n_rows == 300_000
     assert size > 50e6
     assert kilobytes * 1024 < 20e6
+
+
+# Rows as they arrive ------------------------------------------------------------------------------
+
+
+def test_a_growing_file_gives_whole_lines_as_they_arrive(tmp_path):
+    path = tmp_path / "growing.csv"
+    path.write_bytes(b"a,b\n1,2\n3,4\n5,")
+    with open_stream(path, follow=True) as stream:
+        assert next(stream).tolist() == [[1, 2], [3, 4]]
+        position = stream.position
+        with path.open("ab") as file:
+            file.write(b"6\n7,8\n")
+        assert next(stream).tolist() == [[5, 6], [7, 8]]
+        stream.seek(position)
+        assert next(stream).tolist() == [[5, 6], [7, 8]]
+        os.truncate(path, 8)
+        with pytest.raises(StreamError, match="it had 20 bytes, and has 8 now"):
+            next(stream)
+
+
+def test_a_followed_pipe_gives_rows_before_it_ends(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as pipe:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        pipe.write(b"[1, 2]\n[3, 4]\n")
+        stream = open_stream("-", format="jsonl", follow=True)
+        assert next(stream).tolist() == [[1, 2], [3, 4]]
+        pipe.write(b"[5, 6]")
+        pipe.close()
+        assert [chunk.tolist() for chunk in stream] == [[[5, 6]]]
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"epochs": 2}])
+def test_what_has_no_end_has_no_second_epoch(tmp_path, options):
+    (tmp_path / "a.csv").write_bytes(b"1,2\n")
+    with pytest.raises(ValueError, match="it has no end"):
+        open_stream(tmp_path / "a.csv", follow=True, **options)
+
+
+def test_only_one_text_can_be_followed(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(2))
+    with pytest.raises(StreamError, match="cannot be followed: only text can"):
+        open_stream(tmp_path / "a.npy", follow=True)
+    with pytest.raises(StreamError, match="2 files cannot be followed"):
+        open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], follow=True)
+
+
+def test_a_stream_ended_early_goes_on_at_the_next_row():
+    X = np.arange(200.0).reshape(100, 2)
+    stream = open_stream(X)
+    stream.n_left = 30
+    assert np.array_equal(np.concatenate(list(stream)), X[:30])
+    again = open_stream(X)
+    again.seek(stream.position)
+    assert np.array_equal(np.concatenate(list(again)), X[30:])

@@ -40,7 +40,7 @@ _FORMATS = {
     ".nwb": "hdf5",
 }
 _KNOWN = (*dict.fromkeys(_FORMATS.values()), "float32", "float64")
-_UNPACKED = {"csv", "tsv", "jsonl"}
+_TEXT = ("csv", "tsv", "jsonl")
 _INDEXED = {"npy", "hdf5"}
 # Chunks in the window of rows that is shuffled at a time where rows cannot be indexed.
 _WINDOW = 16
@@ -61,7 +61,12 @@ class Stream:
         Their names, where the source has them.
     chunk_rows : int
         Number of rows in a chunk.
+    n_left : int or None
+        Number of rows that it will still give at most; None, as at first, for all. Set it to end
+        the stream early, at a position that can be resumed.
     """
+
+    n_left: int | None = None
 
     def __init__(self, reader: Reader, *, chunk_rows: int, epochs: int, seed_drawn: bool) -> None:
         self._reader = reader
@@ -79,7 +84,10 @@ class Stream:
         return self
 
     def __next__(self) -> FloatArray:
-        while not len(chunk := self._reader.read(self.chunk_rows)):
+        n_rows = self.chunk_rows if self.n_left is None else min(self.chunk_rows, self.n_left)
+        if n_rows < 1:
+            raise StopIteration
+        while not len(chunk := self._reader.read(n_rows)):
             self._check_epoch()
             # The last epoch stays the current one: a position told now can be resumed with more.
             if self._epoch + 1 >= self._epochs:
@@ -88,12 +96,19 @@ class Stream:
             with self._reader.readable():
                 self._reader.begin(self._epoch)
         self._untouched = False
+        if self.n_left is not None:
+            self.n_left -= len(chunk)
         return chunk
 
     @property
     def n_bad_rows(self) -> int:
         """Number of rows left out so far, in all epochs."""
         return self._reader.bad.count
+
+    @property
+    def last_bad_row(self) -> str:
+        """Place of the last row left out, and what is wrong with it; empty where there is none."""
+        return self._reader.bad.last
 
     @property
     def position(self) -> dict[str, Any]:
@@ -175,6 +190,7 @@ def open_stream(
     on_bad_row: str = "raise",
     width: int | None = None,
     format: str | None = None,  # noqa: A002
+    follow: bool = False,
 ) -> Stream:
     """Open a source of samples as a stream of chunks, in memory that does not grow with it.
 
@@ -210,6 +226,9 @@ def open_stream(
         "csv", "tsv", "jsonl", "npy", "npz", "parquet", "arrow", "hdf5", or "float32" or "float64"
         for raw little-endian numbers. By default the file's suffix decides, ``.gz`` after text
         included; standard input is CSV.
+    follow : bool, default=False
+        Whether to give rows as they arrive, in chunks of any length, and to wait for more at the
+        end of a growing file. For one file of text, or text from standard input, in order.
 
     Returns
     -------
@@ -232,8 +251,10 @@ def open_stream(
         raise ValueError(f"dtype={dtype!r} cannot be used: set it to float32 or float64.")
     if epochs < 1:
         raise ValueError(f"epochs={epochs!r} cannot be used: set it to an integer of at least 1.")
+    if follow and (shuffle or epochs > 1):
+        raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
     bad = BadRows(on_bad_row == "skip")
-    options = _Options(columns, header, np.dtype(dtype), bad, width, format)
+    options = _Options(columns, header, np.dtype(dtype), bad, width, format, follow)
     reader = _open_reader(source, options, indexed=shuffle)
     if width is not None and columns is None and reader.n_features != width:
         raise StreamError(f"{reader.name} has {reader.n_features} columns, but width={width}.")
@@ -262,6 +283,7 @@ class _Options:
     bad: BadRows
     width: int | None
     format: str | None
+    follow: bool
 
 
 def _open_reader(source: Any, options: _Options, *, indexed: bool) -> Reader:
@@ -280,6 +302,8 @@ def _open_reader(source: Any, options: _Options, *, indexed: bool) -> Reader:
         return _open_file(paths[0], options)
     if not paths:
         raise StreamError("the list of paths is empty: name at least one file.")
+    if options.follow:
+        raise StreamError(f"{len(paths)} files cannot be followed: {paths[0]} has no end.")
     if indexed and {options.format or _format_of(path) for path in paths} <= _INDEXED:
         return IndexedChain([cast(IndexedReader, _open_file(path, options)) for path in paths])
     return Chain([partial(_open_file, path, options) for path in paths])
@@ -306,12 +330,18 @@ def _open_file(path: str, options: _Options) -> Reader:
             f"format={kind!r} cannot be read from standard input: pipe csv, tsv, jsonl, float32 "
             "or float64."
         )
+    if options.follow and kind not in _TEXT:
+        raise StreamError(
+            f"{name} of format {kind} cannot be followed: only text can, {', '.join(_TEXT)}."
+        )
     match kind:
         case "csv" | "tsv":
             delimiter = "," if kind == "csv" else "\t"
-            return DelimitedReader(name, delimiter, columns, options.header, bad, dtype)
+            return DelimitedReader(
+                name, delimiter, columns, options.header, bad, dtype, options.follow
+            )
         case "jsonl":
-            return JsonReader(name, columns, bad, dtype)
+            return JsonReader(name, columns, bad, dtype, options.follow)
         case "npy":
             return NpyReader(file, columns, bad, dtype)
         case "npz":
@@ -333,7 +363,7 @@ def _format_of(name: str) -> str:
         return "csv"
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     kind = _FORMATS.get(suffix)
-    if kind is None or (name.endswith(".gz") and kind not in _UNPACKED):
+    if kind is None or (name.endswith(".gz") and kind not in _TEXT):
         raise StreamError(
             f"{name!r} has a suffix that names no known format; pass format, one of "
             f"{', '.join(_KNOWN)}."

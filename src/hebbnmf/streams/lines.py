@@ -4,9 +4,12 @@ import csv
 import gzip
 import json
 import os
+import stat
 import sys
+import time
 import weakref
 from abc import abstractmethod
+from collections import deque
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -17,6 +20,11 @@ from numpy.typing import NDArray
 from hebbnmf.streams.readers import BadRows, Columns, FloatArray, Reader, StreamError, choose
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Bytes taken at a time from a source that is followed, and seconds between two looks at its end.
+_PIECE = 2**20
+_PAUSE = 0.1
+# Lines parsed at a time: as text they take several times the memory of their numbers.
+_LINES = 2048
 
 
 class Lines:
@@ -78,12 +86,69 @@ class Lines:
             self._file.close()
 
 
+class ArrivingLines(Lines):
+    """Lines as they arrive: a growing file is waited for without end, a pipe to its end.
+
+    A line counts once its end has arrived.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._size = 0
+        self._ready: deque[bytes] = deque()
+        self._begun = b""
+        self._grows = False
+        if self.seekable and not path.endswith(".gz"):
+            self._grows = stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
+
+    def take(self, n_lines: int) -> list[bytes]:
+        """Give the lines that have arrived, at least one; none at the end."""
+        while not self._ready and self._receive():
+            pass
+        lines = [self._ready.popleft() for _ in range(min(n_lines, len(self._ready)))]
+        self.byte += sum(map(len, lines))
+        self.line += len(lines)
+        return lines
+
+    def push_back(self, line: bytes) -> None:
+        """Give back the line just taken."""
+        self._ready.appendleft(line)
+        self.byte -= len(line)
+        self.line -= 1
+
+    def seek(self, byte: int, line: int) -> None:
+        """Go to a cursor."""
+        if self.seekable and byte != self.byte:
+            self._ready.clear()
+            self._begun = b""
+        super().seek(byte, line)
+
+    def _receive(self) -> bool:
+        """Wait for what comes next; tell whether there may be more."""
+        data = cast(Any, self._file).read1(_PIECE)
+        if data:
+            *whole, self._begun = (self._begun + data).split(b"\n")
+            self._ready.extend(line + b"\n" for line in whole)
+        elif self._grows:
+            size = os.fstat(self._file.fileno()).st_size
+            if size < self._file.tell():
+                raise EOFError(f"it had {self._file.tell()} bytes, and has {size} now")
+            time.sleep(_PAUSE)
+        elif self._begun:
+            self._ready.append(self._begun)
+            self._begun = b""
+        else:
+            return False
+        return True
+
+
 class LineReader(Reader):
     """A reader whose samples are lines; blank lines are passed over."""
 
-    def __init__(self, path: str, bad: BadRows, dtype: np.dtype[Any]) -> None:
+    def __init__(self, path: str, bad: BadRows, dtype: np.dtype[Any], follow: bool = False) -> None:
         super().__init__("standard input" if path == "-" else path, bad, dtype)
-        self._lines = Lines(path)
+        self._lines = ArrivingLines(path) if follow else Lines(path)
+        self.live = follow
         self.repeatable = self._lines.seekable
         self._start = (0, 0)
 
@@ -98,7 +163,7 @@ class LineReader(Reader):
     def pull(self, n_rows: int) -> FloatArray | None:
         """Parse the next lines."""
         first = self._lines.line
-        lines = self._lines.take(n_rows)
+        lines = self._lines.take(min(n_rows, _LINES))
         if not lines:
             return None
         if first == 0:
@@ -163,8 +228,9 @@ class DelimitedReader(LineReader):
         header: bool | str,
         bad: BadRows,
         dtype: np.dtype[Any],
+        follow: bool = False,
     ) -> None:
-        super().__init__(path, bad, dtype)
+        super().__init__(path, bad, dtype, follow)
         self._delimiter = delimiter
         line = b"\n"
         while line.isspace():
@@ -231,8 +297,15 @@ class DelimitedReader(LineReader):
 class JsonReader(LineReader):
     """Rows of a JSON lines file: one list, or one object, a line."""
 
-    def __init__(self, path: str, columns: Columns, bad: BadRows, dtype: np.dtype[Any]) -> None:
-        super().__init__(path, bad, dtype)
+    def __init__(
+        self,
+        path: str,
+        columns: Columns,
+        bad: BadRows,
+        dtype: np.dtype[Any],
+        follow: bool = False,
+    ) -> None:
+        super().__init__(path, bad, dtype, follow)
         start, first = (0, 0), None
         while first is None:
             start = (self._lines.byte, self._lines.line)

@@ -59,6 +59,7 @@ class Reader(ABC):
     n_features: int
     feature_names: list[str] | None = None
     repeatable = True
+    live = False  # rows are given as they arrive, however few
     seed: int | None = None
     _chosen: list[int] | None = None
 
@@ -87,13 +88,15 @@ class Reader(ABC):
         """Close files."""
 
     def read(self, n_rows: int) -> FloatArray:
-        """Give exactly `n_rows` good rows; fewer only at the end."""
+        """Give exactly `n_rows` good rows; fewer only at the end, or as they arrive."""
         parts: list[FloatArray] = []
         missing = n_rows
         with self.readable():
             while missing and (part := self.pull(missing)) is not None:
                 parts.append(part)
                 missing -= len(part)
+                if self.live and len(part):
+                    break
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([np.empty((0, self.n_features), self.dtype), *parts])

@@ -1,4 +1,4 @@
-"""The command `hebbnmf`. Imports that take seconds wait inside the commands."""
+"""The commands `reproduce` and `demo`: the figures of the paper."""
 
 from importlib import import_module
 from pathlib import Path
@@ -17,12 +17,7 @@ _OUT = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-def main() -> None:
-    """Online clustering and sparse feature discovery with a Hebbian/anti-Hebbian network."""
-
-
-@main.command(epilog="\b\n" + "\n".join(f"{name}  {title}" for name, title in FIGURES.items()))
+@click.command(epilog="\b\n" + "\n".join(f"{name}  {title}" for name, title in FIGURES.items()))
 @click.argument("figure", type=click.Choice(list(FIGURES)))
 @click.option("--quick", is_flag=True, help="A smaller run: seconds instead of a minute.")
 @_OUT
@@ -38,7 +33,7 @@ def reproduce(figure: str, quick: bool, out: Path, images: Path | None) -> None:
     _reproduce(figure, out, quick=quick, **({} if images is None else {"images": images}))
 
 
-@main.command()
+@click.command()
 @_OUT
 def demo(out: Path) -> None:
     """Show what the network does: three figures of the paper, in about a minute."""
@@ -48,16 +43,9 @@ def demo(out: Path) -> None:
 
 
 def _reproduce(figure: str, out: Path, **options: Any) -> None:
-    try:
-        # Before the computation: a folder that cannot be written is reported at once.
-        out.mkdir(parents=True, exist_ok=True)
-        report = import_module(f"hebbnmf.experiments.{figure}").run(**options)
-        paths = report.save(out)
-    except (OSError, ValueError) as error:
-        raise click.ClickException(" ".join(str(error).split())) from error
+    # Before the computation: a folder that cannot be written is reported at once.
+    out.mkdir(parents=True, exist_ok=True)
+    report = import_module(f"hebbnmf.experiments.{figure}").run(**options)
+    paths = report.save(out)
     for line in (*report.summary, *(f"wrote {path}" for path in paths)):
         click.echo(line)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,110 @@
+"""The command `hebbnmf`. Imports that take seconds wait inside the commands."""
+
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, cast
+
+import click
+
+from hebbnmf.cli.answers import predict, transform
+from hebbnmf.cli.conversion import convert
+from hebbnmf.cli.figures import demo, reproduce
+from hebbnmf.cli.models import info, plot
+from hebbnmf.cli.training import fit
+
+__all__ = ["main"]
+
+# Messages of the library name its parameters; here they are options.
+_OPTIONS = {
+    "on_bad_row='skip'": "--on-bad-row skip",
+    "pass format,": "pass --format,",
+    "pass width,": "pass --width,",
+}
+
+
+class _Command(click.Group):
+    """A group whose errors are one line each, and whose interrupts have the codes of a shell."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _polite_signals(), _short_warnings():
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                click.echo("Interrupted.", err=True)
+                return ctx.exit(128 + signal.SIGINT)
+            except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+                raise
+            except Exception as error:
+                if ctx.params["debug"]:
+                    raise
+                raise click.ClickException(_one_line(error)) from error
+
+
+@click.group(
+    cls=_Command,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Completion of commands and options, for bash (or zsh, fish):
+  eval "$(_HEBBNMF_COMPLETE=bash_source hebbnmf)"
+""",
+)
+@click.option("--debug", is_flag=True, help="Show where in the code an error arose.")
+def main(debug: bool) -> None:  # noqa: ARG001  Read by the group itself.
+    """Online clustering and sparse feature discovery with a Hebbian/anti-Hebbian network."""
+    # Streams log bad rows at the end of an epoch; the commands report them in any case.
+    logging.getLogger("hebbnmf").addHandler(logging.NullHandler())
+
+
+for _command in (fit, transform, predict, info, plot, convert, reproduce, demo):
+    main.add_command(_command)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError | ValueError | ImportError):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {error} (--debug shows where)"
+    for phrase, option in _OPTIONS.items():
+        text = text.replace(phrase, option)
+    return " ".join(text.split())
+
+
+@contextmanager
+def _polite_signals() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, so that no unfinished file is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise SystemExit(128 + signum)
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Show each warning as one line, and not again for every chunk of a stream."""
+    shown = set()
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
+    ) -> None:
+        if (place := (category, filename, lineno)) not in shown:
+            shown.add(place)
+            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = cast(Any, show)
+        yield

@@ -1,0 +1,5 @@
+"""The command, as `python -m hebbnmf.cli`."""
+
+from hebbnmf.cli import main
+
+main(prog_name="hebbnmf")

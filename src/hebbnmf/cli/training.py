@@ -1,0 +1,290 @@
+"""The command `fit`: learn from files and pipes."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hebbnmf.cli.inputs import (
+    PATH,
+    Inputs,
+    check_features,
+    data_argument,
+    input_options,
+    progress,
+    report_bad_rows,
+)
+from hebbnmf.cli.outputs import check_target
+
+if TYPE_CHECKING:
+    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.streams import Stream
+
+_COUNT = click.IntRange(min=1)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_MODEL_OPTIONS = (
+    click.option(
+        "--n-components", type=_COUNT, default=8, show_default=True, help="Units at most."
+    ),
+    click.option(
+        "--rank-penalty",
+        type=click.FloatRange(min=0),
+        default=1.0,
+        show_default=True,
+        help="Price of a further unit, on the scale of |x|^4; the default suits --scale.",
+    ),
+    click.option(
+        "--initial-activity",
+        type=_POSITIVE,
+        help="Cumulative activity of a new unit; the square of its first answer by default.",
+    ),
+    click.option(
+        "--activity-gain",
+        type=_POSITIVE,
+        default=1.0,
+        show_default=True,
+        help="Share of a squared answer that is added to cumulative activity.",
+    ),
+    click.option(
+        "--dynamics",
+        type=click.Choice(["rectified", "quartic"]),
+        default="rectified",
+        show_default=True,
+        help="How units answer: Eq. (7) of the paper, or the exact Eq. (6).",
+    ),
+    click.option(
+        "--tol",
+        type=_POSITIVE,
+        default=1e-4,
+        show_default=True,
+        help="An answer is final when no unit moves by more, relative to the strongest.",
+    ),
+    click.option(
+        "--max-sweeps", type=_COUNT, default=1000, show_default=True, help="Bound on the sweeps."
+    ),
+    click.option("--track-cost", is_flag=True, help="Keep account of the cost (9); takes longer."),
+)
+_ORDER_OPTIONS = (
+    click.option("--epochs", type=_COUNT, default=1, show_default=True, help="Passes over DATA."),
+    click.option("--shuffle", is_flag=True, help="Present the rows of each epoch in random order."),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of that order."),
+    click.option("--limit", type=_COUNT, help="End after so many rows, all epochs together."),
+    click.option(
+        "--watch",
+        is_flag=True,
+        help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
+        "then save.",
+    ),
+)
+_PREPROCESSING_OPTIONS = (
+    click.option(
+        "--scale", is_flag=True, help="Standardise each column first, by a pass of its own."
+    ),
+    click.option("--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."),
+)
+_CHECKPOINT_OPTIONS = (
+    click.option(
+        "--checkpoint",
+        type=PATH,
+        help="File that keeps model and position: on the way, when interrupted, on errors.",
+    ),
+    click.option("--every", type=_COUNT, help="Rows between checkpoints."),
+    click.option(
+        "--every-seconds",
+        type=click.FloatRange(min=0),
+        help="Seconds between checkpoints; 60 unless --every is given.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Go on from the checkpoint: the same command again, with this flag.",
+    ),
+)
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    groups = (_MODEL_OPTIONS, _ORDER_OPTIONS, _PREPROCESSING_OPTIONS, _CHECKPOINT_OPTIONS)
+    for option in reversed([option for group in groups for option in group]):
+        command = option(command)
+    return command
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  $ hebbnmf fit rows.csv -o model.npz --n-components 3 --scale
+  $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
+  $ cat rows.csv | hebbnmf fit - -o model.npz --rank-penalty 0.1
+  $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --every 100
+  $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --resume
+"""
+)
+@data_argument
+@click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
+@_options
+@input_options
+@click.pass_context
+def fit(
+    ctx: click.Context, /, data: tuple[str, ...], output: str, inputs: Inputs, **o: Any
+) -> None:
+    """Learn from the rows of DATA, and write a model file.
+
+    DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
+    "day*.csv", or - for standard input. They are read in constant memory.
+    """
+    _check_usage(data, output, o)
+    for path in filter(None, (output, o["checkpoint"])):
+        check_target(path)
+    from hebbnmf.persistence import save
+    from hebbnmf.training import TrainingInterrupted, train
+
+    if o["resume"]:
+        model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
+    else:
+        model, steps, position = _new_model(o), _fitted_steps(data, inputs, o), None
+    order = {"shuffle": o["shuffle"], "random_state": o["seed"], "epochs": o["epochs"]}
+    interrupt = None
+    with inputs.open(data, **order, follow=o["watch"]) as stream, progress("fit") as bar:
+        _place(stream, model, position, o["limit"])
+        bar.total = stream.n_left
+        try:
+            train(
+                model,
+                stream,
+                preprocessing=steps,
+                checkpoint=o["checkpoint"],
+                every=o["every"],
+                every_seconds=o["every_seconds"],
+                on_progress=bar.update,
+            )
+        except TrainingInterrupted as error:
+            interrupt = error
+    report_bad_rows(stream)
+    if interrupt is None or _is_watched(model, o):
+        if stream.feature_names is not None:
+            _name_features(model, stream.feature_names)
+        save(model, output, preprocessing=steps)
+        _report(output, model)
+    if interrupt is not None:
+        click.echo(f"Interrupted: {_kept(output, model, o)}.", err=True)
+        ctx.exit(interrupt.exit_code)
+
+
+def _check_usage(data: Sequence[str], output: str, o: dict[str, Any]) -> None:
+    if o["checkpoint"] is None:
+        for name in ("every", "every_seconds", "resume"):
+            if o[name]:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
+    elif os.path.realpath(o["checkpoint"]) == os.path.realpath(output):
+        raise click.UsageError("--checkpoint and --output name one file: give each its own.")
+    if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
+        raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
+    once = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
+    if once is not None and (o["whiten"] or o["scale"]) and not o["resume"]:
+        raise click.UsageError(
+            f"{'standard input' if once == '-' else once} can be read only once, but --whiten and "
+            "--scale take a pass of their own: write the rows to a file first."
+        )
+
+
+def _new_model(o: dict[str, Any]) -> "OnlineSNMF":
+    from hebbnmf.estimator import OnlineSNMF
+
+    return OnlineSNMF(**_model_parameters(o))
+
+
+def _model_parameters(o: dict[str, Any]) -> dict[str, Any]:
+    """Give the parameters of OnlineSNMF that the options stand for."""
+    renamed = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
+    own = ("n_components", "rank_penalty", "initial_activity", "activity_gain", "dynamics", "tol")
+    return {name: o[name] for name in (*own, "max_sweeps", "track_cost")} | renamed
+
+
+def _fitted_steps(data: Sequence[str], inputs: Inputs, o: dict[str, Any]) -> list[Any]:
+    """Fit the preprocessing, by one pass over the data for each step."""
+    if not (o["scale"] or o["whiten"]):
+        return []
+    from sklearn.preprocessing import StandardScaler
+
+    from hebbnmf.preprocessing import ZCAWhitener
+
+    steps: list[Any] = []
+    for wanted, step in ((o["scale"], StandardScaler()), (o["whiten"], ZCAWhitener())):
+        if not wanted:
+            continue
+        with inputs.open(data) as stream, progress(type(step).__name__) as bar:
+            stream.n_left = o["limit"]
+            for chunk in stream:
+                for earlier in steps:
+                    chunk = earlier.transform(chunk)
+                step.partial_fit(chunk)
+                bar.update(len(chunk))
+        steps.append(step)
+    return steps
+
+
+def _read_checkpoint(ctx: click.Context, path: str) -> tuple["OnlineSNMF", list[Any], Any]:
+    """Read a checkpoint; options that were given must be those that it was made with."""
+    from hebbnmf.archives import remove_leftovers
+    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.persistence import read
+
+    file = read(path)
+    if file.position is None or not isinstance(file.model, OnlineSNMF):
+        raise ValueError(f"{path} is a model but no checkpoint: it cannot be resumed.")
+    remove_leftovers(path)
+    kinds = {type(step).__name__ for step in file.preprocessing}
+    stored = {**file.model.get_params(), "scale": "StandardScaler" in kinds}
+    stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
+    # More epochs than before are welcome: they go on where the last one ended.
+    for name in stored.keys() & ctx.params.keys():
+        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        if given and ctx.params[name] != stored[name]:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is {ctx.params[name]!r}, but {path} was made with "
+                f"{stored[name]!r}; resume it as it was begun."
+            )
+    return file.model, file.preprocessing, file.position
+
+
+def _place(stream: "Stream", model: "OnlineSNMF", position: Any, limit: int | None) -> None:
+    """Move a stream to where the model stands."""
+    n_seen = 0
+    if position is not None:
+        stream.seek(position)
+        n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
+    if n_seen:
+        check_features(stream, model.n_features_in_, None)
+    if limit is not None:
+        stream.n_left = max(limit - n_seen, 0)
+
+
+def _name_features(model: Any, names: list[str]) -> None:
+    import numpy as np
+
+    model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _is_watched(model: "OnlineSNMF", o: dict[str, Any]) -> bool:
+    """Tell whether a model is to be saved at an interrupt, which is how watching ends."""
+    return o["watch"] and model.__sklearn_is_fitted__()
+
+
+def _kept(output: str, model: "OnlineSNMF", o: dict[str, Any]) -> str:
+    if o["checkpoint"] is not None:
+        return f"go on from {o['checkpoint']} by the same command with --resume"
+    return f"{output} is written" if _is_watched(model, o) else "nothing is written"
+
+
+def _report(output: str, model: "OnlineSNMF") -> None:
+    click.echo(
+        f"{output}: {model.n_components_} units, {model.n_samples_seen_} samples seen", err=True
+    )
+    if not model.n_components_:
+        click.echo(
+            f"Warning: no unit was recruited: |x|^4 of no row is above --rank-penalty "
+            f"{model.rank_penalty:g}; lower it, or --scale the data.",
+            err=True,
+        )

@@ -1,0 +1,465 @@
+"""The commands that read data: what they learn, answer and write, and how they fail."""
+
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hebbnmf import OnlineSNMF, SymNMF
+from hebbnmf.cli import main
+from hebbnmf.datasets import make_three_gaussians
+from hebbnmf.persistence import load, read, save
+
+GUIDE = Path(__file__).parents[1] / "docs" / "command_line.md"
+FIT = ("--n-components", "3", "--rank-penalty", "0.1")
+
+
+@pytest.fixture
+def rows():
+    return make_three_gaussians(random_state=0)[0]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, rows):
+    """Stand in a folder of small data, and of a model trained on them."""
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", rows)
+    for name, part in (("rows", rows), ("day1", rows[:150]), ("day2", rows[150:])):
+        np.savetxt(f"{name}.csv", part, "%.17g", ",", header="a,b", comments="")
+    save(OnlineSNMF(3, rank_penalty=0.1).partial_fit(rows), "model.npz")
+    return tmp_path
+
+
+def run(*args, code=0, stdin=None):
+    """Run a command in this process; an error must be one line, and no traceback."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
+    assert result.exit_code == code, result.output
+    if code == 1:
+        assert len(result.stderr.splitlines()) == 1
+        assert result.stderr.startswith("Error: ")
+    return result
+
+
+def start(*args, **options):
+    """Start the command as a program of its own."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-W", "error", "-m", "hebbnmf.cli", *map(str, args)]
+    return subprocess.Popen(command, **(pipes | options))
+
+
+def wait_for(path, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def same_model(first, second):
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in ("components_", "lateral_weights_", "cumulative_activity_")
+    )
+
+
+# Examples -----------------------------------------------------------------------------------------
+
+
+def examples(text):
+    return [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ ")]
+
+
+def run_example(line):
+    """Run a pipeline stage by stage; the command itself runs in this process."""
+    data = None
+    for stage in line.split(" | "):
+        name, *args = shlex.split(stage)
+        if name == "hebbnmf":
+            data = run(*args, stdin=data).stdout_bytes
+        else:
+            data = subprocess.run(
+                [name, *args], input=data, stdout=subprocess.PIPE, check=True
+            ).stdout
+
+
+@pytest.mark.parametrize("command", ["fit", "transform", "predict", "info", "plot", "convert"])
+def test_every_example_in_the_help_runs(command):
+    lines = examples(run(command, "--help").stdout)
+    assert len(lines) >= 2
+    for line in lines:
+        run_example(line)
+
+
+def test_every_example_in_the_guide_runs():
+    lines = examples(GUIDE.read_text())
+    assert len(lines) >= 10
+    for line in lines:
+        run_example(line)
+
+
+def test_the_shell_completes_commands():
+    env = {**os.environ, "_HEBBNMF_COMPLETE": "bash_complete", "COMP_WORDS": "hebbnmf tr"}
+    done = start(env={**env, "COMP_CWORD": "1"})
+    assert b"plain,transform" in done.communicate()[0]
+
+
+# fit ----------------------------------------------------------------------------------------------
+
+
+def test_options_have_the_defaults_of_the_estimator():
+    options = main.commands["fit"].make_context("fit", ["rows.csv", "-o", "m.npz"]).params
+    options |= {"n_epochs": options["epochs"], "random_state": options["seed"]}
+    parameters = OnlineSNMF().get_params()
+    assert {name: options[name] for name in parameters} == parameters
+
+
+def test_fit_learns_what_the_estimator_learns(rows):
+    options = {"n_components": 5, "rank_penalty": 0.05, "initial_activity": 2.0}
+    options |= {"activity_gain": 0.5, "dynamics": "quartic", "tol": 1e-6, "max_sweeps": 500}
+    args = [x for name, v in options.items() for x in (f"--{name.replace('_', '-')}", v)]
+    run("fit", "rows.npy", "-o", "m.npz", *args, "--track-cost")
+    net = OnlineSNMF(**options, track_cost=True).partial_fit(rows)
+    model = load("m.npz")
+    assert same_model(model, net)
+    assert model.cost_ == net.cost_
+    assert model.get_params() == net.get_params()
+
+
+def test_every_source_teaches_the_same(rows):
+    text = Path("rows.csv").read_text()
+    net = OnlineSNMF(3, rank_penalty=0.1).partial_fit(rows)
+    run("convert", "rows.csv", "rows.parquet")
+    run("convert", "rows.csv", "rows.jsonl")
+    sources = [["day1.csv", "day2.csv"], ["day*.csv"], ["rows.parquet"], ["rows.jsonl"]]
+    for data in sources:
+        run("fit", *data, "-o", "m.npz", *FIT)
+        assert same_model(read("m.npz").model, net)
+    run("fit", "-", "-o", "m.npz", *FIT, stdin=text)
+    assert same_model(read("m.npz").model, net)
+
+
+def test_preprocessing_is_fitted_saved_and_applied(rows):
+    run("fit", "rows.csv", "-o", "m.npz", "--scale", "--whiten", "--limit", "200")
+    file = read("m.npz")
+    assert [type(step).__name__ for step in file.preprocessing] == ["StandardScaler", "ZCAWhitener"]
+    prepared = rows[:200]
+    for step in file.preprocessing:
+        prepared = step.transform(prepared)
+    assert np.allclose(np.cov(prepared.T, bias=True), np.eye(2), atol=0.02)
+    assert same_model(file.model, OnlineSNMF().partial_fit(prepared))
+    run("transform", "m.npz", "rows.csv", "-o", "y.npy")
+    del file.model.__dict__["feature_names_in_"]
+    assert np.array_equal(np.load("y.npy")[:200], file.model.transform(prepared))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-", "--whiten"], "standard input can be read only once"),
+        (["rows.csv", "--resume"], "--resume needs --checkpoint"),
+        (["rows.csv", "--every", "5"], "--every needs --checkpoint"),
+        (["rows.csv", "--checkpoint", "m.npz"], "name one file"),
+        (["rows.csv", "--watch", "--shuffle"], "--watch takes one file"),
+        (["rows.csv", "--n-components", "0"], "--n-components"),
+        (["rows.csv", "--tol", "0"], "--tol"),
+    ],
+)
+def test_usage_that_cannot_work_is_refused(args, message):
+    assert message in run("fit", *args, "-o", "m.npz", code=2).stderr
+
+
+def test_limit_and_resume_equal_one_run():
+    args = ["rows.csv", "-o", "m.npz", *FIT, "--epochs", "2", "--shuffle", "--checkpoint", "c.npz"]
+    run("fit", *args, "--seed", "3")
+    whole = load("c.npz")
+    run("fit", *args, "--seed", "3", "--limit", "288")
+    assert load("c.npz").n_samples_seen_ == 288
+    run("fit", *args, "--seed", "3", "--resume")
+    assert same_model(load("c.npz"), whole)
+    assert load("c.npz").n_samples_seen_ == 600
+
+
+def test_a_checkpoint_is_resumed_as_it_was_begun():
+    args = ["fit", "rows.csv", "-o", "m.npz", "--checkpoint", "c.npz"]
+    run(*args, *FIT, "--limit", "72")
+    result = run(*args, "--rank-penalty", "0.5", "--resume", code=2)
+    assert "--rank-penalty is 0.5, but c.npz was made with 0.1" in result.stderr
+    run("fit", "rows.csv", "-o", "m.npz", "--checkpoint", "model.npz", "--resume", code=1)
+
+
+def test_bad_rows_stop_or_are_counted(rows):
+    lines = Path("rows.csv").read_text().splitlines()
+    lines[41] = "1.0,oops"
+    Path("bad.csv").write_text("\n".join(lines) + "\n")
+    result = run("fit", "bad.csv", "-o", "m.npz", *FIT, code=1)
+    assert "bad.csv, line 42: column 'b': 'oops' is not a number" in result.stderr
+    assert "--on-bad-row skip" in result.stderr
+    result = run("fit", "bad.csv", "-o", "m.npz", *FIT, "--on-bad-row", "skip")
+    assert "bad rows left out: 1, the last at bad.csv, line 42" in result.stderr
+    assert same_model(
+        read("m.npz").model, OnlineSNMF(3, rank_penalty=0.1).partial_fit(np.delete(rows, 40, 0))
+    )
+
+
+def test_what_was_learned_before_a_bad_row_is_in_the_checkpoint():
+    wide = np.random.default_rng(0).random((80, 8192))
+    wide[75, 3] = np.nan
+    np.save("wide.npy", wide)
+    result = run("fit", "wide.npy", "-o", "m.npz", *FIT, "--checkpoint", "c.npz", code=1)
+    assert "wide.npy, row 75" in result.stderr
+    assert load("c.npz").n_samples_seen_ == 72
+    assert not Path("m.npz").exists()
+
+
+def test_a_model_without_units_is_warned_of():
+    result = run("fit", "rows.csv", "-o", "m.npz", "--rank-penalty", "1e9")
+    assert "Warning: no unit was recruited" in result.stderr
+    assert "has no unit" in run("transform", "m.npz", "rows.csv", code=1).stderr
+    assert set(run("predict", "m.npz", "rows.npy").stdout.split()) == {"-1"}
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_and_not_repeated_for_every_chunk():
+    np.save("wide.npy", np.random.default_rng(0).random((200, 8192)))
+    args = ["--n-components", "5", "--rank-penalty", "0", "--max-sweeps", "1", "--tol", "1e-12"]
+    result = run("fit", "wide.npy", "-o", "m.npz", *args)
+    first, second = result.stderr.splitlines()
+    assert re.match(r"Warning: The answers to \d+ of 72 samples did not converge", first)
+    assert second == "m.npz: 5 units, 200 samples seen"
+
+
+# Answers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "npy", "parquet"])
+def test_rows_are_read_back_to_the_last_bit(rows, suffix, dtype):
+    run("convert", "rows.npy", f"y.{suffix}", "--dtype", dtype)
+    run("convert", f"y.{suffix}", "again.npy", "--dtype", dtype)
+    again = np.load("again.npy")
+    assert again.dtype == dtype
+    assert np.array_equal(again, rows.astype(dtype))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npy", "parquet"])
+def test_answers_are_those_of_the_model(rows, suffix):
+    run("transform", "model.npz", "rows.csv", "-o", f"y.{suffix}")
+    run("convert", f"y.{suffix}", "again.npy")
+    assert np.array_equal(np.load("again.npy"), load("model.npz").transform(rows))
+
+
+def test_labels_and_names_go_to_standard_output(rows):
+    labels = load("model.npz").predict(rows)
+    assert list(map(int, run("predict", "model.npz", "rows.npy").stdout.split())) == list(labels)
+    assert run("predict", "model.npz", "rows.csv").stdout.split()[0] == "label"
+    header, first, *_ = run("transform", "model.npz", "-", stdin="a,b\n1.0,1.0\n").stdout.split()
+    assert header == "unit0,unit1,unit2"
+    assert len(first.split(",")) == 3
+    run("predict", "model.npz", "rows.csv", "-o", "labels.npy")
+    assert np.array_equal(np.load("labels.npy"), labels)
+
+
+def test_columns_are_those_the_model_learned():
+    run("fit", "rows.csv", "-o", "m.npz", *FIT)
+    swapped = run("predict", "m.npz", "rows.csv", "--columns", "b,a", code=1)
+    assert "choose them by --columns a,b" in swapped.stderr
+    one = run("predict", "m.npz", "rows.csv", "--columns", "0", code=1)
+    assert "1 columns, but the model learned 2" in one.stderr
+
+
+def test_models_that_cannot_answer_are_refused():
+    save(OnlineSNMF(), "new.npz")
+    assert "has learned nothing" in run("predict", "new.npz", "rows.csv", code=1).stderr
+    save(SymNMF(2), "offline.npz")
+    assert "holds a SymNMF" in run("predict", "offline.npz", "rows.csv", code=1).stderr
+    assert json.loads(run("info", "offline.npz", "--json").stdout)["model"] == "SymNMF"
+
+
+def test_a_broken_pipe_is_silent():
+    np.save("many.npy", np.ones((20_000, 2)))
+    with start("convert", "many.npy", "-") as process:
+        assert process.stdout.readline() == b"1.0,1.0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_a_full_standard_output_is_one_line():
+    with Path("/dev/full").open("wb") as full:
+        process = start("convert", "rows.npy", "-", stdout=full)
+        _, stderr = process.communicate()
+    assert process.returncode == 1
+    assert stderr == b"Error: standard output: No space left on device\n"
+
+
+# Files that fail ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["fit", "missing.csv", "-o", "model.npz"], "missing.csv: No such file"),
+        (["fit", "day*.txt", "-o", "model.npz"], "no file matches"),
+        (["fit", "folder.csv", "-o", "model.npz"], "folder.csv: Is a directory"),
+        (["fit", "cut.npy", "-o", "model.npz"], "cut.npy ends before the 300 rows"),
+        (["fit", "rows.csv", "-o", "folder.csv"], "folder.csv: a folder is where"),
+        (["fit", "rows.csv", "-o", "none/m.npz"], "none/m.npz: its folder does not exist"),
+        (["fit", "rows.csv", "-o", "/proc/m.npz"], "/proc/m.npz: "),
+        (["fit", "rows.xyz", "-o", "model.npz"], "pass --format"),
+        (["transform", "rows.csv", "rows.csv", "-o", "model.csv"], "'rows.csv' is not"),
+        (["info", "missing.npz"], "missing.npz: there is no such model file"),
+        (["transform", "model.npz", "cut.npy", "-o", "old.npy"], "cut.npy ends before"),
+        (["convert", "cut.npy", "old.parquet"], "cut.npy ends before"),
+    ],
+)
+def test_a_file_that_fails_is_one_line_and_the_old_one_stays(folder, args, message):
+    Path("folder.csv").mkdir()
+    Path("cut.npy").write_bytes(Path("rows.npy").read_bytes()[:-100])
+    Path("old.npy").write_bytes(b"old")
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert message in run(*args, code=1).stderr
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "rows.csv", "-o", "model.npz"],
+        ["transform", "model.npz", "rows.csv", "-o", "old.npy"],
+        ["convert", "rows.csv", "old.csv"],
+        ["convert", "rows.csv", "old.parquet"],
+        ["plot", "model.npz", "--data", "rows.csv", "-o", "old.png"],
+    ],
+)
+def test_a_full_disk_leaves_the_old_file_intact(folder, args):
+    for name in ("old.npy", "old.csv", "old.png", "old.parquet"):
+        Path(name).write_bytes(b"old")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        result = run(*args, code=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"{args[-1]}: " in result.stderr
+    assert "unchanged: File too large" in result.stderr
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_debug_shows_where_an_error_arose():
+    result = CliRunner().invoke(main, ["--debug", "info", "missing.npz"])
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+# Signals and arriving rows ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_fit_resumes_to_the_same_bits(folder, signum):
+    data = np.random.default_rng(0).random((150, 8192), np.float32).tobytes()
+    Path("raw").write_bytes(data)
+    args = ["--format", "float32", "--width", 8192, *FIT, "--checkpoint"]
+    run("fit", "raw", "-o", "whole.npz", *args, "whole_part.npz")
+    with start("fit", "-", "-o", "m.npz", *args, "part.npz", "--every", 1) as process:
+        process.stdin.write(data[:4_000_000])
+        process.stdin.flush()
+        wait_for(folder / "part.npz")
+        process.send_signal(signum)
+        _, stderr = process.communicate()
+    assert process.returncode == 128 + signum
+    assert stderr.decode() == (
+        "Interrupted: go on from part.npz by the same command with --resume.\n"
+    )
+    assert not Path("m.npz").exists()
+    assert load("part.npz").n_samples_seen_ == 72
+    run("fit", "raw", "-o", "m.npz", *args, "part.npz", "--resume")
+    assert Path("m.npz").read_bytes() == Path("whole.npz").read_bytes()
+
+
+def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, rows):
+    lines = [json.dumps(row) + "\n" for row in rows.tolist()]
+    growing = folder / "growing.jsonl"
+    growing.write_text("".join(lines[:10]) + lines[10][:5])
+    args = ["-o", "m.npz", *FIT, "--checkpoint", "c.npz", "--every", "1", "--watch"]
+    with start("fit", growing, *args) as process:
+        wait_for(folder / "c.npz")
+        with growing.open("a") as file:
+            file.write(lines[10][5:] + "".join(lines[11:20]))
+        while load("c.npz").n_samples_seen_ < 20:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    learned = OnlineSNMF(3, rank_penalty=0.1).partial_fit(rows[:20]).components_
+    assert np.allclose(load("m.npz").components_, learned)
+    run("fit", growing, *args, "--resume", "--limit", "20")
+    assert load("c.npz").n_samples_seen_ == 20
+
+
+# info, plot ---------------------------------------------------------------------------------------
+
+
+def test_info_tells_the_same_to_people_and_programs():
+    run("fit", "rows.csv", "-o", "m.npz", *FIT, "--scale", "--track-cost", "--checkpoint", "c.npz")
+    facts = json.loads(run("info", "m.npz", "--json").stdout)
+    assert facts["units"] == 3
+    assert facts["samples_seen"] == 300
+    assert facts["cost"] == load_any("m.npz").cost_
+    assert facts["feature_names"] == ["a", "b"]
+    assert facts["parameters"]["rank_penalty"] == 0.1
+    assert [step["class"] for step in facts["preprocessing"]] == ["StandardScaler"]
+    assert facts["libraries"]["numpy"] == np.__version__
+    text = run("info", "m.npz").stdout
+    assert re.search(r"^units +3$", text, re.M)
+    assert re.search(r"^preprocessing +.*StandardScaler", text, re.M)
+    assert json.loads(run("info", "c.npz", "--json").stdout)["position"]["epoch"] == 0
+    save(OnlineSNMF(), "new.npz")
+    assert json.loads(run("info", "new.npz", "--json").stdout)["units"] is None
+
+
+def load_any(path):
+    return read(path).model
+
+
+def test_the_picture_suits_the_model(monkeypatch):
+    drawn = []
+    for kind in ("filters", "directions", "activity_density"):
+        name = f"hebbnmf.plots.plot_{kind}"
+        monkeypatch.setattr(name, lambda *_, kind=kind, ax: drawn.append(kind) or ax)
+    rng = np.random.default_rng(0)
+    np.save("patches.npy", rng.standard_normal((200, 16)))
+    np.save("five.npy", rng.standard_normal((200, 5)))
+    for name in ("patches", "five"):
+        run("fit", f"{name}.npy", "-o", f"{name}.npz", "--scale", "--whiten")
+    run("plot", "patches.npz", "-o", "p.png")
+    run("plot", "model.npz", "--data", "rows.csv", "-o", "p.svg")
+    run("plot", "five.npz", "--data", "five.npy", "-o", "p.pdf")
+    run("plot", "model.npz", "--data", "rows.csv", "--kind", "activity", "-o", "p.png")
+    assert drawn == ["filters", "directions", "activity_density", "activity_density"]
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    run("plot", "five.npz", "-o", "p.png", code=2)
+
+
+def test_filters_act_on_rows_as_they_were():
+    from hebbnmf.cli.models import _filters
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 16)) * rng.uniform(0.5, 2, 16)
+    np.save("patches.npy", X)
+    run("fit", "patches.npy", "-o", "m.npz", "--scale", "--whiten")
+    file = read("m.npz")
+    prepared = X
+    for step in file.preprocessing:
+        prepared = step.transform(prepared)
+    W = file.model.components_
+    filters = _filters(W, file.preprocessing)
+    assert np.allclose((X - X.mean(axis=0)) @ filters.T, prepared @ W.T)
+    run("plot", "m.npz", "-o", "filters.png")
