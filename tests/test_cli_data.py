@@ -20,7 +20,8 @@ from hebbnmf.cli import main
 from hebbnmf.datasets import make_three_gaussians
 from hebbnmf.persistence import load, read, save
 
-GUIDE = Path(__file__).parents[1] / "docs" / "command_line.md"
+ROOT = Path(__file__).parents[1]
+GUIDES = [ROOT / "README.md", ROOT / "docs" / "command_line.md"]
 FIT = ("--n-components", "3", "--rank-penalty", "0.1")
 
 
@@ -99,9 +100,10 @@ def test_every_example_in_the_help_runs(command):
         run_example(line)
 
 
-def test_every_example_in_the_guide_runs():
-    lines = examples(GUIDE.read_text())
-    assert len(lines) >= 10
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_every_example_in_the_guides_runs(guide):
+    lines = examples(guide.read_text())
+    assert len(lines) >= 3
     for line in lines:
         run_example(line)
 
