@@ -14,7 +14,7 @@ def time_in_turn(contestants, *, rounds=7, threads=1):
     compilers and caches.
     """
     seconds = {name: [] for name in contestants}
-    with threadpool_limits(threads, user_api="blas"):
+    with threadpool_limits(threads):  # BLAS and OpenMP: MiniBatchKMeans uses both
         for turn in tqdm(range(rounds + 1), leave=False, unit="round"):
             for name, call in contestants.items():
                 start = time.perf_counter()
