@@ -30,7 +30,7 @@ class Workspace(NamedTuple):
     active: Any  # (m,) result: the active units
     y: Any  # (m,) result: their answers
     c: Any  # (m,) their learning steps
-    members: Any  # (m,) the working set
+    members: Any  # (m + 1,) the working set
     is_member: Any  # (m,) whether a unit is in it
     scale: Any  # (m,) its row scales
     h: Any  # (m,) net inputs of the working set
@@ -49,7 +49,7 @@ def make_workspace(m: int, like: Any) -> Any:
         np.empty(m, np.uint32),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
-        np.empty(m, np.uint32),
+        np.empty(m + 1, np.uint32),
         np.zeros(m, np.bool_),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
@@ -209,10 +209,9 @@ def _first_members(K: int, s: Any, g: Any, h: Any, members: Any) -> Any:
         top = max(top, h[i])
     bound = np.float32(_CANDIDATE_SHARE) * top
     size = 0
-    for i in range(K):
-        if h[i] > bound:
-            members[size] = i
-            size += 1
+    for i in range(K):  # no branch: which units these are cannot be predicted
+        members[size] = i
+        size += h[i] > bound
     return size
 
 
@@ -299,9 +298,8 @@ def _add_violators(
         is_member[members[a]] = True
     grown = size
     for i in range(K):
-        if s[i] * g[i] > bound and not is_member[i]:
-            members[grown] = i
-            grown += 1
+        members[grown] = i
+        grown += (s[i] * g[i] > bound) & (not is_member[i])
     for a in range(size):
         is_member[members[a]] = False
     return grown
