@@ -122,6 +122,7 @@ def test_a_bad_parameter_is_refused_at_once():
 
 def test_answers_that_did_not_converge_are_told():
     model = RiverSNMF(3, rank_penalty=0.1, tol=1e-12, max_sweeps=1)
+    model.learn_one({0: 1.0, 1: 1.0})
     with pytest.warns(ConvergenceWarning, match="did not converge within max_sweeps=1"):
         model.learn_many(pd.DataFrame(make_three_gaussians(random_state=0)[0]))
 
