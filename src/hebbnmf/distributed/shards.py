@@ -98,17 +98,18 @@ def open_shards(data: Any, n_shards: int) -> Shards:
             )
         return FileShards([fspath(path) for path in data], n_shards)
     shape = getattr(data, "shape", None)
-    if not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(data, "__array__")):
+    is_frame = hasattr(data, "columns")
+    if is_frame or not (isinstance(shape, tuple) and len(shape) == 2):
         raise TypeError(
             f"data of type {type(data).__name__} cannot be divided into shards: give a "
-            "two-dimensional array, of Dask too, or a list of paths; a Dask dataframe by its "
-            "to_dask_array(lengths=True)."
+            "two-dimensional array, of Dask too, or a list of paths; a frame by its to_numpy(), "
+            "or to_dask_array(lengths=True)."
         )
     if np.isnan(shape[0]):
         raise ValueError(
             "the Dask array does not know its number of rows: call its compute_chunk_sizes() first."
         )
-    if hasattr(data, "iloc") or -(-shape[0] // BLOCK) < n_shards:
+    if -(-shape[0] // BLOCK) < n_shards:
         raise ValueError(
             f"n_shards={n_shards} cannot be used on a {type(data).__name__} of {shape[0]} rows: "
             f"give an array with {BLOCK} rows or more for each shard."
