@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 
 from hebbnmf import OnlineSNMF, snmf_cost
-from hebbnmf.datasets import make_sparse_sources
+from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import fit, predict, resume, transform
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.network import BLOCK
+from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
 SLOW_SCHEDULE = {"initial_activity": 30.0, "activity_gain": 0.1}
 SCHEDULES = [{}, SLOW_SCHEDULE]
@@ -196,13 +197,41 @@ def test_rounds_of_many_shards_come_near_the_serial_result(threads):
 
 
 @pytest.mark.soak
-def test_rounds_on_whitened_patches_come_near_the_serial_result():
-    from benchmarks.rounds import explained, patches
-
-    serial = explained(1, 10**9)
+def test_rounds_on_whitened_patches_come_near_the_serial_result(threads):
+    pixels = extract_patches(load_natural_images(), 205_000, 16, dtype=float, random_state=0)
+    X = ZCAWhitener().fit_transform(PatchNormalizer().fit_transform(pixels))
+    train, held_out = X[:200_000], X[200_000:]
+    serial = OnlineSNMF(256).partial_fit(train).score(held_out)
     for round_rows, share in ((1000, 0.98), (20_000, 0.93)):
-        assert explained(4, round_rows) >= share * serial
-    assert len(patches()[0]) == 200_000
+        models = [
+            fit(OnlineSNMF(256), train, threads, n_shards=4, round_rows=round_rows)
+            for _ in range(2)
+        ]
+        assert_same(*models)
+        assert models[0].score(held_out) >= share * serial
+
+
+class Failing:
+    """An executor whose futures are cancelled so many times, as when their worker is lost."""
+
+    def __init__(self, n_times):
+        self.n_left = n_times
+
+    def submit(self, function, *args):
+        future = Future()
+        self.n_left -= 1
+        if self.n_left >= 0:
+            future.cancel()
+        else:
+            future.set_result(function(*args))
+        return future
+
+
+def test_a_round_that_was_lost_is_sent_out_again(X, threads):
+    expected = fit(OnlineSNMF(10), X, threads, n_shards=2, round_rows=288)
+    assert_same(fit(OnlineSNMF(10), X, Failing(3), n_shards=2, round_rows=288), expected)
+    with pytest.raises(CancelledError):
+        fit(OnlineSNMF(10), X, Failing(10**6), n_shards=2, round_rows=288)
 
 
 class TestCheckpoint:

@@ -15,7 +15,7 @@ from hebbnmf.distributed.answering import predict, transform
 from hebbnmf.distributed.executors import Executor, compute, run
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.distributed.shards import FilePart, Rows, Shards, open_shards
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimator import OnlineSNMF, _is_count
 from hebbnmf.network import BLOCK
 from hebbnmf.persistence import read, save
 
@@ -100,7 +100,7 @@ def fit(
     (4000, 10)
     """
     for name, value in (("n_shards", n_shards), ("round_rows", round_rows)):
-        if value != int(value) or value < 1:
+        if not _is_count(value):
             raise ValueError(
                 f"{name}={value!r} cannot be used: set it to an integer of at least 1."
             )
@@ -142,16 +142,14 @@ def resume(
     OnlineSNMF
         The model.
     """
-    file = read(path)
-    try:
-        course = _Course(**file.position["rounds"])  # type: ignore[index]
-    except (KeyError, TypeError) as error:
+    model, _, position, _ = read(path)
+    if not isinstance(model, OnlineSNMF) or position is None or "rounds" not in position:
         raise ValueError(
             f"{path!s} is no checkpoint of a training in rounds: use fit to begin one."
-        ) from error
-    assert isinstance(file.model, OnlineSNMF)
+        )
+    course = _Course(**position["rounds"])
     shards = open_shards(data, course.n_shards)
-    return _finish(file.model, shards, executor, course, path, on_progress)
+    return _finish(model, shards, executor, course, path, on_progress)
 
 
 def _grow(

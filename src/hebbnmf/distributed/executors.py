@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,25 +31,27 @@ def run(
     ``shared`` reaches every worker once. Parts may be lazy arrays, which a cluster computes where
     they lie. Results come in the order of the arguments.
     """
-    start = _start_on_cluster if hasattr(executor, "scatter") else _start_here
-    for attempt in range(_ATTEMPTS):
-        futures: list[Any] = []
-        try:
-            start(executor, function, shared, arguments, futures)
-            return [future.result() for future in futures]
-        except CancelledError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-        finally:
-            for future in futures:
-                if not future.done():
-                    future.cancel()
-    raise AssertionError("unreachable")
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(CancelledError):
+            return _run_once(executor, function, shared, arguments)
+    return _run_once(executor, function, shared, arguments)
 
 
 def compute(part: Any) -> Any:
     """Rows of a part on this machine, computed if they are lazy."""
     return part.compute() if hasattr(part, "compute") else part
+
+
+def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> list[Any]:
+    futures: list[Any] = []
+    start = _start_on_cluster if hasattr(executor, "scatter") else _start_here
+    try:
+        start(executor, function, shared, arguments, futures)
+        return [future.result() for future in futures]
+    finally:
+        # After a failure, the rest of the round is of no use.
+        for future in futures:
+            future.cancel()
 
 
 def _start_here(
