@@ -13,6 +13,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from numba import config
 
 from hebbnmf import OnlineSNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
@@ -186,6 +187,7 @@ def test_the_result_depends_on_the_shards_not_on_the_workers(X):
             assert_same(models[2], models[0])
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="36,000 samples take minutes without compilation")
 def test_rounds_of_many_shards_come_near_the_serial_result(threads):
     X = make_sparse_sources(13000, 16, random_state=3)
     train, held_out = X[:12000], X[12000:]

@@ -13,7 +13,7 @@ from hebbnmf import Network
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.river_adapter import RiverSNMF
 
-MODELS = [RiverSNMF(), RiverSNMF(dynamics="quartic"), RiverSNMF(initial_activity=9.0)]
+MODELS = [RiverSNMF(), RiverSNMF(dynamics="quartic")]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
 
 
