@@ -23,6 +23,10 @@ __all__ = ["fit", "predict", "resume", "transform"]
 
 # Rows that the driver learns between two looks at whether the network still grows.
 _GROWTH_ROWS = 8 * BLOCK
+# Samples seen for each one of a round: weights then move by a small share of themselves while
+# shards do not know of each other. At 1, 64 shards lose 3 % of the explained similarity of
+# whitened patches; at 4, less than 1 %, whatever the length of the later rounds.
+_PACE = 4
 
 
 @dataclass
@@ -51,9 +55,9 @@ def fit(
 
     The driver grows the network on the first samples. Then, round by round, every worker runs the
     online engine on the next rows of its shard, starting from the same network, and the driver
-    merges what they learned. First rounds are shorter: none presents more samples than were seen
-    before it. The result depends on the data, ``n_shards`` and ``round_rows`` alone, not on the
-    workers, their number, their speed, or the death of some of them.
+    merges what they learned. First rounds are shorter: none presents more than a quarter of the
+    number of samples seen before it. The result depends on the data, ``n_shards`` and
+    ``round_rows`` alone, not on the workers, their number, their speed, or the death of some.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ def _grow(
     course: _Course,
     on_progress: Callable[[int], object] | None,
 ) -> None:
-    """Learn the first samples here, until some recruit no further unit."""
+    """Learn the first samples here, until some recruit no further unit and a round is due."""
     n_units = None
     for shard in range(course.n_shards):
         while not course.ended[shard]:
@@ -174,7 +178,8 @@ def _grow(
             if on_progress is not None:
                 on_progress(len(X))
             grown = model.n_components_
-            if grown and grown in (n_units, model.n_components):
+            settled = grown > 0 and grown in (n_units, model.n_components)
+            if settled and model.n_samples_seen_ >= _PACE * BLOCK * course.n_shards:
                 return
             n_units = grown
 
@@ -215,9 +220,7 @@ def _finish(
 def _round(model: OnlineSNMF, shards: Shards, executor: Executor, course: _Course) -> None:
     """One synchronous round over the shards that have not ended."""
     active = [shard for shard in range(course.n_shards) if not course.ended[shard]]
-    # No more samples than were seen before: the weights then move by a bounded share of
-    # themselves, and the answers of a round do not come from weights of another age.
-    share = model.n_samples_seen_ // len(active) // BLOCK * BLOCK
+    share = model.n_samples_seen_ // _PACE // len(active) // BLOCK * BLOCK
     n_rows = min(course.round_rows, max(share, BLOCK))
     packed = pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
     arguments = [
