@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.cost import RunningCost, cluster_labels
+from hebbnmf.cost import RunningCost, cluster_labels, snmf_cost
 from hebbnmf.network import BLOCK, FloatArray, Network
 
 # Rows that are presented between two looks at the answers; it bounds the memory they take.
@@ -272,6 +272,37 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """
         check_is_fitted(self)
         return self._predict(self._validate(X, reset=False))
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Share of the similarities of the samples that the answers explain, frozen weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : Ignored
+            For the conventions of scikit-learn.
+
+        Returns
+        -------
+        score : float
+            ``1 - C / |X X'|^2`` with the cost C of Eq. (9): 1 if the answers have the inner
+            products of the samples, 0 if all units are silent, below 0 if silence were better.
+            Samples that are all zero are answered in full by silence, and score 1.
+
+        Examples
+        --------
+        >>> from hebbnmf import OnlineSNMF
+        >>> net = OnlineSNMF(2, rank_penalty=0.5).fit([[2.0, 0.0], [0.0, 1.0]])
+        >>> net.score([[3.0, 0.0], [0.0, 1.0]]), net.score([[-3.0, 0.0]])
+        (1.0, 0.0)
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        Y, n_unconverged = self._network.answer(X)
+        self._warn(n_unconverged, len(X))
+        whole = snmf_cost(X, np.empty((len(X), 0)))
+        return 1 - snmf_cost(X, Y) / whole if whole > 0 else 1.0
 
     @property
     def components_(self) -> FloatArray:

@@ -1,0 +1,73 @@
+"""Executors: the one place where workers of one machine and of a cluster are told apart."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+Result = TypeVar("Result")
+# Times that a round is sent out. Dask itself reruns the tasks of a worker that is lost; what was
+# sent from here and had its only copy there must be sent again.
+_ATTEMPTS = 4
+
+
+class Executor(Protocol):
+    """What training asks of an executor: those of `concurrent.futures`, and Dask's Client."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Run a function on a worker; return its future."""
+
+
+def run(
+    executor: Executor,
+    function: Callable[..., Result],
+    shared: bytes,
+    arguments: Sequence[tuple[Any, ...]],
+) -> list[Result]:
+    """Map a function over the parts of a round, ``function(shared, part, ...)``, and gather.
+
+    ``shared`` reaches every worker once. Parts may be lazy arrays, which a cluster computes where
+    they lie. Results come in the order of the arguments.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(CancelledError):
+            return _run_once(executor, function, shared, arguments)
+    return _run_once(executor, function, shared, arguments)
+
+
+def compute(part: Any) -> Any:
+    """Rows of a part on this machine, computed if they are lazy."""
+    return part.compute() if hasattr(part, "compute") else part
+
+
+def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> list[Any]:
+    futures: list[Any] = []
+    start = _start_on_cluster if hasattr(executor, "scatter") else _start_here
+    try:
+        start(executor, function, shared, arguments, futures)
+        return [future.result() for future in futures]
+    finally:
+        # After a failure, the rest of the round is of no use.
+        for future in futures:
+            future.cancel()
+
+
+def _start_here(
+    executor: Any, function: Any, shared: bytes, arguments: Any, futures: list[Any]
+) -> None:
+    for part, *rest in arguments:
+        futures.append(executor.submit(function, shared, compute(part), *rest))
+
+
+def _start_on_cluster(
+    client: Any, function: Any, shared: bytes, arguments: Any, futures: list[Any]
+) -> None:
+    everywhere = client.scatter(shared, broadcast=True, hash=False)
+    for part, *rest in arguments:
+        if hasattr(part, "compute"):
+            part = client.compute(part)
+        elif isinstance(part, np.ndarray):
+            part = client.scatter(part, hash=False)
+        futures.append(client.submit(function, everywhere, part, *rest, pure=False))

@@ -1,0 +1,194 @@
+"""RiverSNMF: the network as a clusterer and transformer of river, on streams of dicts."""
+
+import copy
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from hebbnmf.cost import cluster_labels
+from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.network import FloatArray, Network
+
+try:
+    import pandas as pd
+    from river import base
+except ImportError as error:
+    raise ImportError(
+        f"hebbnmf.river_adapter needs {error.name}: install the extra by "
+        "pip install 'hebbnmf[river]'."
+    ) from error
+
+__all__ = ["RiverSNMF"]
+
+# Eq. (5) and (6) live on the scale of |x|^4.
+_LARGEST_NORM2 = float(np.sqrt(np.finfo(np.float64).max))
+
+
+class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
+    """Online symmetric non-negative matrix factorization on dicts of features.
+
+    The same network as `OnlineSNMF`, fed one dict at a time. Features may come and go. An absent
+    feature counts as 0. A feature that appears for the first time was 0 in all samples so far,
+    for which its weights, Eq. (8), are exactly 0: the network is what it would be had the feature
+    been there from the start.
+
+    Parameters
+    ----------
+    n_components : int, default=8
+        Largest number of units.
+    rank_penalty : float, default=1.0
+        Price of a further unit, on the scale of ``|x|**4``; the default suits standardised
+        features.
+    initial_activity, activity_gain, dynamics, tol, max_sweeps
+        As in `OnlineSNMF`.
+
+    Examples
+    --------
+    >>> from hebbnmf.river_adapter import RiverSNMF
+    >>> from river import preprocessing
+    >>> model = preprocessing.StandardScaler() | RiverSNMF(n_components=2)
+    >>> for x in [{"a": 0.0}, {"a": 2.0}, {"a": 1.0, "b": 3.0}, {"a": -1.0}, {"b": -3.0}] * 4:
+    ...     model.learn_one(x)
+    >>> model.predict_one({"a": 3.0}), model.predict_one({"a": -3.0})
+    (1, 0)
+    >>> sorted(model.transform_one({"a": 3.0}))
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        rank_penalty: float = 1.0,
+        initial_activity: float | None = None,
+        activity_gain: float = 1.0,
+        dynamics: str = "rectified",
+        tol: float = 1e-4,
+        max_sweeps: int = 1000,
+    ) -> None:
+        self.n_components = n_components
+        self.rank_penalty = rank_penalty
+        self.initial_activity = initial_activity
+        self.activity_gain = activity_gain
+        self.dynamics = dynamics
+        self.tol = tol
+        self.max_sweeps = max_sweeps
+        settings = OnlineSNMF(**self._get_params())._checked_settings()
+        self._network = Network(0, **settings)
+        self._columns: dict[Hashable, int] = {}
+
+    def learn_one(self, x: Mapping[Hashable, Any]) -> None:
+        """Learn from a sample.
+
+        Parameters
+        ----------
+        x : dict
+            The features, finite numbers by name.
+        """
+        self._learn(x, np.array([list(x.values())], np.float64))
+
+    def learn_many(self, X: pd.DataFrame) -> None:
+        """Learn from the rows of a frame, one after the other.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            The samples; absent features are absent columns, or zeros.
+        """
+        self._learn(X.columns, X.to_numpy(np.float64))
+
+    def transform_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
+        """Answer a sample with the weights as they are.
+
+        Parameters
+        ----------
+        x : dict
+            The features.
+
+        Returns
+        -------
+        dict
+            The answer of each unit recruited so far, by its number.
+        """
+        Y = self._answer(x, np.array([list(x.values())], np.float64))
+        return dict(enumerate(Y[0].tolist()))
+
+    def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Answer the rows of a frame with the weights as they are.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            The samples.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The answers, one column for each unit recruited so far, with the index of `X`.
+        """
+        return pd.DataFrame(self._answer(X.columns, X.to_numpy(np.float64)), index=X.index)
+
+    def predict_one(self, x: Mapping[Hashable, Any]) -> int:
+        """Name the unit that answers a sample most strongly.
+
+        Parameters
+        ----------
+        x : dict
+            The features.
+
+        Returns
+        -------
+        int
+            The unit; -1 where all are silent, as they are before the first is recruited.
+        """
+        return int(cluster_labels(self._answer(x, np.array([list(x.values())], np.float64)))[0])
+
+    def _learn(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> None:
+        columns, rows = self._placed(names, values)
+        self._columns = columns
+        self._network.add_features(len(columns) - self._network.n_features)
+        n_units = self._network.n_units
+        self._warn(n_units, self._network.learn(rows)[1])
+
+    def _answer(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
+        columns, rows = self._placed(names, values)
+        network = self._network
+        if len(columns) > network.n_features:
+            # Features not learned from are still part of |x|^2 in Eq. (6).
+            network = copy.copy(network)
+            network.add_features(len(columns) - network.n_features)
+        Y, n_unconverged = network.answer(rows)
+        self._warn(network.n_units, n_unconverged)
+        return Y
+
+    def _placed(
+        self, names: Iterable[Hashable], values: NDArray[np.float64]
+    ) -> tuple[dict[Hashable, int], NDArray[np.float64]]:
+        """Place values in the columns of the network, after which come those of new features."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.square(values).sum(axis=1).max(initial=0.0)
+        if not largest <= _LARGEST_NORM2:
+            raise ValueError(
+                f"a sample has squared norm {largest:.3g}, but features must be finite and "
+                f"their norm below {_LARGEST_NORM2:.3g}: leave out or fill what is missing, and "
+                "scale the rest down."
+            )
+        columns = dict(self._columns)
+        places = [columns.setdefault(name, len(columns)) for name in names]
+        rows = np.zeros((len(values), len(columns)))
+        rows[:, places] = values
+        return columns, rows
+
+    def _warn(self, n_units: int, n_unconverged: int) -> None:
+        # Without a unit at the start, the count means nothing: there was no answer to converge.
+        if n_units and n_unconverged:
+            warnings.warn(
+                f"The answers to {n_unconverged} samples did not converge within "
+                f"max_sweeps={self.max_sweeps}; raise max_sweeps or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,469 @@
+"""Training in rounds: what equals the serial engine, what the sums are, what survives a crash."""
+
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numba import config
+
+from hebbnmf import OnlineSNMF, snmf_cost
+from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
+from hebbnmf.distributed import fit, predict, resume, transform
+from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.network import BLOCK
+from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+
+SLOW_SCHEDULE = {"initial_activity": 30.0, "activity_gain": 0.1}
+SCHEDULES = [{}, SLOW_SCHEDULE]
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def X():
+    return make_sparse_sources(1500, 5, random_state=0)
+
+
+def assert_same(model, other):
+    assert model.n_samples_seen_ == other.n_samples_seen_
+    np.testing.assert_array_equal(model.components_, other.components_)
+    np.testing.assert_array_equal(model.lateral_weights_, other.lateral_weights_)
+    np.testing.assert_array_equal(model.cumulative_activity_, other.cumulative_activity_)
+
+
+class TestOneShardEqualsTheSerialEngineBitForBit:
+    @pytest.mark.parametrize("round_rows", [1, 100, 720, 10**6])
+    @pytest.mark.parametrize("schedule", SCHEDULES)
+    def test_in_rounds_of_any_length(self, X, threads, round_rows, schedule):
+        model = OnlineSNMF(10, rank_penalty=0.1, n_epochs=2, **schedule)
+        found = fit(model, X, threads, n_shards=1, round_rows=round_rows)
+        assert_same(found, OnlineSNMF(10, rank_penalty=0.1, n_epochs=2, **schedule).fit(X))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_while_units_are_still_recruited(self, X, threads, dtype):
+        late = X.astype(dtype)
+        late[:1000, 3:] = 0
+        model = fit(OnlineSNMF(30, rank_penalty=4.0), late, threads, n_shards=1, round_rows=72)
+        serial = OnlineSNMF(30, rank_penalty=4.0).fit(late)
+        assert OnlineSNMF(30, rank_penalty=4.0).fit(late[:1000]).n_components_ < model.n_components_
+        assert model.components_.dtype == dtype
+        assert_same(model, serial)
+
+    def test_on_every_kind_of_data(self, X, threads, tmp_path):
+        paths = [tmp_path / name for name in ("a.npy", "b.csv", "c.npy")]
+        np.save(paths[0], X[:500])
+        np.savetxt(paths[1], X[500:900], delimiter=",", fmt="%.17g")
+        np.save(paths[2], X[900:])
+        serial = OnlineSNMF(10).fit(X)
+        for data in (paths, da.from_array(X, chunks=(190, 3))):
+            model = fit(OnlineSNMF(10), data, threads, n_shards=1, round_rows=288)
+            assert_same(model, serial)
+
+
+@pytest.fixture(params=[{}, {"dynamics": "quartic"}, SLOW_SCHEDULE], ids=str)
+def grown(request, X):
+    return OnlineSNMF(8, rank_penalty=0.0, tol=1e-10, **request.param).partial_fit(X[:300])
+
+
+def outcomes_of(model, shards):
+    packed = pickle.dumps(model)
+    return [learn_shard(packed, rows, w == 0) for w, rows in enumerate(shards)]
+
+
+def answers_of(model, shards):
+    return [pickle.loads(pickle.dumps(model)).partial_fit_transform(rows) for rows in shards]
+
+
+def test_after_a_round_weights_are_the_ratios_of_sums_over_all_samples(X):
+    model = OnlineSNMF(8, rank_penalty=0.0, tol=1e-10).partial_fit(X[:300])
+    shards = [X[300:700], X[700:900], X[900:]]
+    rows, Y = np.vstack(shards), np.vstack(answers_of(model, shards))
+    activity = model.cumulative_activity_
+    W = activity[:, None] * model.components_ + Y.T @ rows
+    M = activity[:, None] * model.lateral_weights_ + Y.T @ Y
+    activity = activity + np.square(Y).sum(axis=0)
+    np.fill_diagonal(M, 0)
+    merge(model, outcomes_of(model, shards))
+    np.testing.assert_allclose(model.cumulative_activity_, activity)
+    np.testing.assert_allclose(model.components_, W / activity[:, None], atol=1e-12)
+    np.testing.assert_allclose(model.lateral_weights_, M / activity[:, None], atol=1e-12)
+    assert model.n_samples_seen_ == 1500
+
+
+def test_a_change_is_the_affine_map_that_the_samples_made(grown, X):
+    rows = X[300:500]
+    (Y,) = answers_of(grown, [rows])
+    change = outcomes_of(grown, [rows[:0], rows])[1].learned
+    activity = grown.cumulative_activity_ + grown.activity_gain * np.cumsum(np.square(Y), axis=0)
+    decay = np.prod(1 - np.square(Y) / np.maximum(activity, np.square(Y)), axis=0)
+    np.testing.assert_allclose(change.decay, decay, rtol=1e-9)
+    np.testing.assert_allclose(change.activity, activity[-1] - grown.cumulative_activity_)
+    after = pickle.loads(pickle.dumps(grown)).partial_fit(rows)
+    start = decay[:, None] * grown.components_
+    np.testing.assert_allclose(start + change.brought_W, after.components_, atol=1e-9)
+
+
+def test_with_small_steps_a_merge_is_the_recursion_over_the_shards_in_order(X):
+    model = OnlineSNMF(8, rank_penalty=0.0, initial_activity=1e4, activity_gain=0.5)
+    model.partial_fit(X[:300])
+    shards = [X[300:700], X[700:1100], X[1100:]]
+    W, activity = model.components_, model.cumulative_activity_
+    start = W.copy()
+    for x, y in zip(np.vstack(shards), np.vstack(answers_of(model, shards)), strict=True):
+        activity = activity + 0.5 * y * y
+        W = W + (y / activity)[:, None] * (x - y[:, None] * W)
+    merge(model, outcomes_of(model, shards))
+    moved = np.abs(W - start).max()
+    assert np.abs(model.components_ - W).max() < 0.005 * moved
+
+
+def test_a_silent_unit_stays_as_it_was():
+    X = np.zeros((4 * BLOCK, 2))
+    X[:BLOCK] = [0.0, 3.0]
+    X[BLOCK:, 0] = 2.0
+    model = OnlineSNMF(2, rank_penalty=0.1).partial_fit(X[BLOCK - 1 : BLOCK + 1])
+    merge(model, outcomes_of(model, [X[BLOCK : 2 * BLOCK], X[2 * BLOCK :]]))
+    np.testing.assert_allclose(model.components_, [[0.0, 1.0], [1.0, 0.0]])
+    np.testing.assert_allclose(model.cumulative_activity_, [9.0, 4.0 + 3 * BLOCK * 4.0])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_samples_that_would_recruit_are_set_aside_and_presented_by_the_driver(schedule):
+    X = np.zeros((400, 3))
+    X[:, 0] = 2.0
+    X[[250, 260, 330]] = [[0.0, 3.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
+    model = OnlineSNMF(5, rank_penalty=1.0, **schedule).partial_fit(X[:100])
+    outcomes = outcomes_of(model, [X[100:200], X[200:300], X[300:]])
+    assert [len(outcome.aside) for outcome in outcomes] == [0, 2, 1]
+    np.testing.assert_array_equal(outcomes[1].learned.brought_W[:, 1:], 0)
+    merge(model, outcomes)
+    assert (model.n_components_, model.n_samples_seen_) == (3, 400)
+    np.testing.assert_allclose(model.components_, np.eye(3), atol=1e-12)
+
+
+def test_no_more_samples_are_set_aside_than_places_are_free(X):
+    model = OnlineSNMF(8, rank_penalty=0.0).partial_fit(X[:5])
+    free = 8 - model.n_components_
+    outcome = outcomes_of(model, [X[5:6], X[6:]])[1]
+    assert len(outcome.aside) == free > 0
+    assert outcome.n_read == len(X) - 6
+
+
+@pytest.mark.parametrize("n_shards", [2, 3])
+def test_the_cost_of_all_online_answers_is_kept(X, n_shards):
+    model = OnlineSNMF(8, rank_penalty=0.0, track_cost=True).partial_fit(X[:100])
+    first = OnlineSNMF(8, rank_penalty=0.0).partial_fit_transform(X[:100])
+    shards = np.array_split(X[100:], n_shards)
+    Y = np.vstack([first, *answers_of(model, shards)])
+    merge(model, outcomes_of(model, shards))
+    assert model.cost_ == pytest.approx(snmf_cost(X, Y), rel=1e-9)
+    assert model._running_cost.n_samples == len(X)
+
+
+def test_the_result_depends_on_the_shards_not_on_the_workers(X):
+    one, many = ThreadPoolExecutor(1), ThreadPoolExecutor(4)
+    processes = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    with one, many, processes:
+        for schedule in SCHEDULES:
+            models = [
+                fit(OnlineSNMF(10, **schedule), X, executor, n_shards=3, round_rows=144)
+                for executor in (one, many, processes)
+            ]
+            assert models[0].n_samples_seen_ == 1500
+            assert_same(models[1], models[0])
+            assert_same(models[2], models[0])
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="36,000 samples take minutes without compilation")
+def test_rounds_of_many_shards_come_near_the_serial_result(threads):
+    X = make_sparse_sources(13000, 16, random_state=3)
+    train, held_out = X[:12000], X[12000:]
+    serial = OnlineSNMF(32, rank_penalty=1.0).fit(train).score(held_out)
+    for round_rows, share in ((360, 0.98), (1500, 0.93)):
+        model = OnlineSNMF(32, rank_penalty=1.0)
+        fit(model, train, threads, n_shards=4, round_rows=round_rows)
+        assert model.score(held_out) > share * serial
+
+
+@pytest.mark.soak
+def test_rounds_on_whitened_patches_come_near_the_serial_result(threads):
+    pixels = extract_patches(load_natural_images(), 205_000, 16, dtype=float, random_state=0)
+    X = ZCAWhitener().fit_transform(PatchNormalizer().fit_transform(pixels))
+    train, held_out = X[:200_000], X[200_000:]
+    serial = OnlineSNMF(256).partial_fit(train).score(held_out)
+    for round_rows, share in ((1000, 0.98), (20_000, 0.93)):
+        models = [
+            fit(OnlineSNMF(256), train, threads, n_shards=4, round_rows=round_rows)
+            for _ in range(2)
+        ]
+        assert_same(*models)
+        assert models[0].score(held_out) >= share * serial
+
+
+class Failing:
+    """An executor whose futures are cancelled so many times, as when their worker is lost."""
+
+    def __init__(self, n_times):
+        self.n_left = n_times
+
+    def submit(self, function, *args):
+        future = Future()
+        self.n_left -= 1
+        if self.n_left >= 0:
+            future.cancel()
+        else:
+            future.set_result(function(*args))
+        return future
+
+
+def test_a_round_that_was_lost_is_sent_out_again(X, threads):
+    expected = fit(OnlineSNMF(10), X, threads, n_shards=2, round_rows=288)
+    assert_same(fit(OnlineSNMF(10), X, Failing(3), n_shards=2, round_rows=288), expected)
+    with pytest.raises(CancelledError):
+        fit(OnlineSNMF(10), X, Failing(10**6), n_shards=2, round_rows=288)
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize("stop_after", [1, 3])
+    @pytest.mark.parametrize("kind", ["array", "files"])
+    def test_resumed_training_ends_as_if_it_had_never_stopped(
+        self, X, threads, tmp_path, kind, stop_after
+    ):
+        data = X
+        if kind == "files":
+            data = [tmp_path / f"{i}.npy" for i in range(4)]
+            for path, rows in zip(data, np.array_split(X, 4), strict=True):
+                np.save(path, rows)
+        settings = {"n_shards": 2, "round_rows": 144}
+        whole = fit(OnlineSNMF(10, n_epochs=2), data, threads, **settings)
+        seen = []
+
+        def stop(n_rows):
+            seen.append(n_rows)
+            if len(seen) > stop_after:
+                raise KeyboardInterrupt
+
+        path = tmp_path / "net.npz"
+        with pytest.raises(KeyboardInterrupt):
+            fit(
+                OnlineSNMF(10, n_epochs=2),
+                data,
+                threads,
+                checkpoint=path,
+                on_progress=stop,
+                **settings,
+            )
+        assert_same(resume(path, data, threads, on_progress=seen.append), whole)
+        assert sum(seen) == 2 * len(X)
+
+    def test_another_file_is_refused(self, X, threads, tmp_path):
+        from hebbnmf.persistence import save
+
+        save(OnlineSNMF(10).fit(X), tmp_path / "net.npz")
+        with pytest.raises(ValueError, match="no checkpoint of a training in rounds"):
+            resume(tmp_path / "net.npz", X, threads)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("n_shards", "round_rows", "message"),
+        [(0, 72, "n_shards=0"), (1.5, 72, "n_shards=1.5"), (2, 0, "round_rows=0")],
+    )
+    def test_a_bad_number_is_named(self, X, threads, n_shards, round_rows, message):
+        with pytest.raises(ValueError, match=f"{message} cannot be used: set it to an integer"):
+            fit(OnlineSNMF(), X, threads, n_shards=n_shards, round_rows=round_rows)
+
+    def test_shuffling_is_refused(self, X, threads):
+        with pytest.raises(ValueError, match="shuffle=True cannot be used on shards"):
+            fit(OnlineSNMF(shuffle=True), X, threads, n_shards=1)
+
+    @pytest.mark.parametrize(
+        ("data", "error", "message"),
+        [
+            (np.ones((100, 2)), ValueError, "n_shards=3 cannot be used on a ndarray of 100 rows"),
+            (["a.npy", "b.npy"], ValueError, "n_shards=3 cannot be used on 2 files"),
+            (np.ones(9), TypeError, "ndarray cannot be divided"),
+            (iter([1]), TypeError, "list_iterator cannot be divided"),
+            (pd.DataFrame(np.ones((300, 2))), TypeError, "to_numpy"),
+        ],
+    )
+    def test_data_that_cannot_be_divided_are_refused(self, threads, data, error, message):
+        with pytest.raises(error, match=message):
+            fit(OnlineSNMF(), data, threads, n_shards=3)
+
+    def test_a_dask_array_of_unknown_length_is_refused(self, X, threads):
+        data = da.from_array(X, chunks=(100, 5))
+        with pytest.raises(ValueError, match="call its compute_chunk_sizes"):
+            fit(OnlineSNMF(), data[data[:, 0] > 0], threads, n_shards=2)
+
+    def test_a_bad_row_in_any_shard_ends_the_training(self, X, threads):
+        bad = X.copy()
+        bad[1200, 2] = np.nan
+        with pytest.raises(ValueError, match="contains NaN"):
+            fit(OnlineSNMF(), bad, threads, n_shards=2)
+
+    def test_data_that_recruit_no_unit_are_told(self, X, threads):
+        with pytest.warns(UserWarning, match="No unit was recruited"):
+            fit(OnlineSNMF(rank_penalty=1e9), X, threads, n_shards=2)
+
+    def test_without_dask_the_package_works_and_the_error_names_the_extra(self):
+        code = """
+import sys
+sys.modules["dask"] = sys.modules["distributed"] = None
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from hebbnmf import OnlineSNMF
+from hebbnmf.distributed import fit, transform
+with ThreadPoolExecutor(1) as executor:
+    net = fit(OnlineSNMF(2), 2 * np.ones((144, 2)), executor, n_shards=2)
+try:
+    transform(net, ["a.npy"])
+except ImportError as error:
+    print(error)
+"""
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "need dask: install the extra by pip install 'hebbnmf[dask]'" in run.stdout
+
+
+@pytest.fixture(scope="module")
+def net(X):
+    return OnlineSNMF(10, track_cost=True).fit(X)
+
+
+class TestAnswers:
+    def test_of_a_dask_array_are_lazy_and_of_known_shape(self, net, X):
+        lazy = da.from_array(X, chunks=(400, 2))
+        Y, labels = transform(net, lazy), predict(net, lazy)
+        assert (Y.shape, Y.dtype, Y.chunks[0]) == ((1500, 10), np.float64, (400, 400, 400, 300))
+        assert (labels.shape, labels.dtype) == ((1500,), np.intp)
+        np.testing.assert_allclose(Y.compute(), net.transform(X), rtol=1e-9)
+        np.testing.assert_array_equal(labels.compute(), net.predict(X))
+
+    def test_keep_the_type_of_the_network(self, X):
+        net = OnlineSNMF(10).fit(X.astype(np.float32))
+        Y = transform(net, da.from_array(X.astype(np.float32), chunks=(400, 5)))
+        assert Y.dtype == Y.compute().dtype == np.float32
+
+    def test_the_network_enters_the_graph_once(self, net, X):
+        graph = dict(transform(net, da.from_array(X, chunks=(100, 5))).__dask_graph__())
+        weights = net._network.state.V.tobytes()
+        assert sum(weights in pickle.dumps(task) for task in graph.values()) == 1
+
+    def test_of_a_dask_dataframe_keep_its_index(self, X):
+        frame = pd.DataFrame(X, columns=list("abcde"), index=np.arange(1500) * 2)
+        net = OnlineSNMF(4).set_output(transform="pandas").fit(frame)
+        lazy = dd.from_pandas(frame, npartitions=3)
+        Y, labels = transform(net, lazy), predict(net, lazy)
+        assert list(Y.columns) == list(net.get_feature_names_out())
+        assert set(Y.dtypes) == {np.dtype(np.float64)}
+        pd.testing.assert_frame_equal(Y.compute(), net.transform(frame), rtol=1e-9)
+        np.testing.assert_array_equal(labels.compute().index, frame.index)
+        np.testing.assert_array_equal(labels.compute(), net.predict(frame))
+
+    def test_of_files_come_in_their_order(self, net, X, tmp_path):
+        np.save(tmp_path / "a.npy", X[:700])
+        np.savetxt(tmp_path / "b.csv", X[700:], delimiter=",", fmt="%.17g")
+        known = transform(net, [tmp_path / "a.npy"])
+        assert known.shape == (700, 10)
+        Y = transform(net, [tmp_path / "a.npy", tmp_path / "b.csv"])
+        assert np.isnan(Y.shape[0])
+        np.testing.assert_allclose(Y.compute(), net.transform(X), rtol=1e-9)
+        labels = predict(net, [tmp_path / "a.npy", tmp_path / "b.csv"])
+        np.testing.assert_array_equal(labels.compute(), net.predict(X))
+
+    def test_other_data_are_refused(self, net, X):
+        with pytest.raises(TypeError, match="ndarray cannot be answered on a cluster"):
+            transform(net, X)
+
+
+def child_processes():
+    """Processes of this session that descend from this one, by their parents in /proc."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(status.parent.name)] = int(fields[1])
+    found, fresh = set(), {os.getpid()}
+    while fresh:
+        fresh = {pid for pid, parent in parents.items() if parent in fresh}
+        found |= fresh
+    return {
+        pid
+        for pid in found
+        # The tracker of shared memory belongs to the interpreter and ends with it.
+        if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
+
+
+def kill_once(block, flag):
+    """Give rows; the first process that is asked for them dies instead."""
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        os.kill(os.getpid(), 9)
+    except FileExistsError:
+        pass
+    return block
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    before = child_processes()
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+    assert child_processes() <= before
+
+
+@pytest.fixture(scope="module")
+def expected(X):
+    with ThreadPoolExecutor(1) as executor:
+        return fit(OnlineSNMF(10), X, executor, n_shards=3, round_rows=144)
+
+
+class TestCluster:
+    def test_gives_the_result_of_threads(self, client, X, expected):
+        for data in (X, da.from_array(X, chunks=(250, 5))):
+            assert_same(fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144), expected)
+
+    def test_answers_where_the_data_are(self, client, X, expected):
+        lazy = da.from_array(X, chunks=(250, 5)).persist()
+        np.testing.assert_array_equal(
+            client.compute(predict(expected, lazy)).result(), expected.predict(X)
+        )
+
+    def test_a_worker_killed_in_mid_round_does_not_change_the_result(
+        self, client, X, expected, tmp_path
+    ):
+        flag = str(tmp_path / "killed")
+        calm = da.from_array(X[:1400], chunks=(200, 5))
+        deadly = da.from_array(X[1400:], chunks=(100, 5)).map_blocks(
+            kill_once, flag, dtype=X.dtype, meta=np.empty((0, 0))
+        )
+        workers = set(client.scheduler_info()["workers"])
+        data = da.concatenate([calm, deadly])
+        model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
+        assert Path(flag).exists()
+        assert set(client.scheduler_info()["workers"]) != workers
+        assert_same(model, expected)

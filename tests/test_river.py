@@ -1,0 +1,142 @@
+"""RiverSNMF: river's own checks, features that come and go, and pipelines."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import checks, preprocessing
+from sklearn.exceptions import ConvergenceWarning
+
+from hebbnmf import Network
+from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
+from hebbnmf.river_adapter import RiverSNMF
+
+MODELS = [RiverSNMF(), RiverSNMF(dynamics="quartic")]
+CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
+
+
+@pytest.mark.parametrize(
+    ("model", "check"), CHECKS, ids=[f"{model.dynamics}-{c.__name__}" for model, c in CHECKS]
+)
+def test_river_check(model, check):
+    check(model.clone())
+
+
+def dicts(X, names):
+    return [dict(zip(names, row, strict=True)) for row in X.tolist()]
+
+
+def assert_same_network(model, net):
+    order = list(model._columns.values())
+    np.testing.assert_allclose(model._network.components, net.components[:, order], rtol=1e-9)
+    np.testing.assert_allclose(model._network.lateral_weights, net.lateral_weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+@pytest.mark.parametrize("schedule", [{}, {"initial_activity": 20.0, "activity_gain": 0.1}])
+def test_features_that_come_and_go_give_the_network_of_zeros_in_their_place(dynamics, schedule):
+    X = make_sparse_sources(60, 4, random_state=0)
+    X[:20, 2:] = 0
+    X[20:40, 0] = 0
+    X[40:, 1:] = 0
+    X[50, :] = 0
+    net = Network(4, 6, rank_penalty=0.1, dynamics=dynamics, tol=1e-10, **schedule)
+    net.learn(X)
+    model = RiverSNMF(6, rank_penalty=0.1, dynamics=dynamics, tol=1e-10, **schedule)
+    for row in dicts(X, "abcd"):
+        model.learn_one({name: value for name, value in row.items() if value != 0})
+    assert sorted(model._columns) == list("abcd")
+    assert_same_network(model, net)
+
+
+@pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
+def test_a_feature_never_seen_counts_in_the_norm_of_a_sample_and_is_not_kept(dynamics):
+    X = make_sparse_sources(50, 3, random_state=1)
+    model = RiverSNMF(4, rank_penalty=0.1, dynamics=dynamics)
+    net = Network(4, 4, rank_penalty=0.1, dynamics=dynamics)
+    for row in dicts(X, "abc"):
+        model.learn_one(row)
+        net.learn(np.array([[*row.values(), 0.0]]))
+    answer = model.transform_one({"a": 1.0, "b": 2.0, "c": 0.5, "new": 3.0})
+    expected = net.answer(np.array([[1.0, 2.0, 0.5, 3.0]]))[0][0]
+    np.testing.assert_allclose(list(answer.values()), expected)
+    assert list(model._columns) == list("abc")
+
+
+def test_frames_are_learned_and_answered_as_their_rows():
+    X = make_three_gaussians(random_state=0)[0]
+    frame = pd.DataFrame(X, columns=["a", "b"], index=[f"row {i}" for i in range(len(X))])
+    one, many = RiverSNMF(3, rank_penalty=0.1), RiverSNMF(3, rank_penalty=0.1)
+    for row in dicts(X, "ab"):
+        one.learn_one(row)
+    many.learn_many(frame[["a"]].head(0))
+    many.learn_many(frame)
+    assert_same_network(one, many._network)
+    Y = many.transform_many(frame)
+    assert (Y.index == frame.index).all()
+    for t in (0, 150, 299):
+        x = frame.iloc[t].to_dict()
+        np.testing.assert_allclose(Y.iloc[t], list(one.transform_one(x).values()), rtol=1e-9)
+        assert one.predict_one(x) == (Y.iloc[t].argmax() if Y.iloc[t].any() else -1)
+
+
+def test_clusters_in_a_pipeline_after_a_scaler():
+    X, labels = make_three_gaussians(random_state=0)
+    model = preprocessing.StandardScaler() | RiverSNMF(3, rank_penalty=0.1)
+    found = []
+    for x in dicts(X, "ab"):
+        found.append(model.predict_one(x))
+        model.learn_one(x)
+    assert found[0] == -1
+    table = pd.crosstab(labels[100:], np.array(found)[100:])
+    assert table.max(axis=1).sum() > 150
+    assert list(model.transform_many(pd.DataFrame(X, columns=["a", "b"])).columns) == [0, 1, 2]
+
+
+def test_a_sample_without_features_belongs_to_no_cluster():
+    model = RiverSNMF(3)
+    assert (model.predict_one({}), model.transform_one({})) == (-1, {})
+    model.learn_one({})
+    model.learn_one({"a": 2.0})
+    assert (model.predict_one({}), model.transform_one({})) == (-1, {0: 0.0})
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e160])
+def test_a_bad_sample_is_refused_and_leaves_the_model_as_it_was(bad):
+    model = RiverSNMF(3)
+    model.learn_one({"a": 2.0})
+    for call in (model.learn_one, model.transform_one, model.predict_one):
+        with pytest.raises(ValueError, match=r"squared norm .* must be finite"):
+            call({"a": 1.0, "b": bad})
+    with pytest.raises(ValueError, match=r"squared norm .* must be finite"):
+        model.learn_many(pd.DataFrame([{"a": 1.0}, {"b": bad}]))
+    assert (list(model._columns), model._network.n_samples) == (["a"], 1)
+
+
+def test_a_bad_parameter_is_refused_at_once():
+    with pytest.raises(ValueError, match="n_components=0 cannot be used"):
+        RiverSNMF(0)
+
+
+def test_answers_that_did_not_converge_are_told():
+    model = RiverSNMF(3, rank_penalty=0.1, tol=1e-12, max_sweeps=1)
+    model.learn_one({0: 1.0, 1: 1.0})
+    with pytest.warns(ConvergenceWarning, match="did not converge within max_sweeps=1"):
+        model.learn_many(pd.DataFrame(make_three_gaussians(random_state=0)[0]))
+
+
+def test_without_river_the_package_works_and_the_error_names_the_extra():
+    code = """
+import sys
+sys.modules["river"] = None
+import hebbnmf
+hebbnmf.OnlineSNMF
+try:
+    import hebbnmf.river_adapter
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "needs river: install the extra by pip install 'hebbnmf[river]'" in run.stdout
