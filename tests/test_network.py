@@ -1,7 +1,9 @@
 """The engine: blocks, working sets, folds and threads change nothing."""
 
 import copy
+import os
 
+import joblib
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -9,6 +11,7 @@ from scipy.optimize import nnls
 from hebbnmf import Network, network
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.dynamics import FEW_UNITS
+from hebbnmf.learning import answer_block, learn_block
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
 
@@ -141,3 +144,19 @@ def test_one_row_at_a_time_equals_one_chunk(dtype):
     atol = 1e-9 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(rows.components, chunk.components, atol=atol)
     assert rows.n_samples == chunk.n_samples == 150
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="about the compiler")
+def test_read_only_data_and_weights_compile_no_second_kernel(tmp_path):
+    X = make_sparse_sources(300, 5, random_state=0)
+    net = Network(5, 10)
+    net.learn(X)
+    net.answer(X)
+    compiled = [len(kernel.nopython_signatures) for kernel in (learn_block, answer_block)]
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    joblib.dump(net, tmp_path / "net")
+    again = joblib.load(tmp_path / "net", mmap_mode="r")
+    np.testing.assert_array_equal(again.learn(mapped)[0], net.learn(X)[0])
+    np.testing.assert_array_equal(again.answer(mapped)[0], net.answer(X)[0])
+    assert [len(k.nopython_signatures) for k in (learn_block, answer_block)] == compiled

@@ -16,9 +16,6 @@ from sklearn.preprocessing import StandardScaler
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 
-# Before the first unit there is no answer to converge, and the count of those that did not means
-# nothing.
-without_units = pytest.mark.filterwarnings("ignore:The answers to .* did not converge")
 FRAMES = [pd.DataFrame, pl.DataFrame]
 
 
@@ -41,7 +38,6 @@ def test_score_is_one_less_the_share_of_the_whole_matrix_of_similarities(n_sampl
     assert net.score(X) == pytest.approx(1 - missed, rel=1e-9)
 
 
-@without_units
 def test_silence_scores_zero_and_samples_of_zeros_score_one(X):
     silent = OnlineSNMF(3, rank_penalty=1e9).partial_fit(X)
     assert silent.score(X) == 0
@@ -132,7 +128,6 @@ STATES = {
 }
 
 
-@without_units
 @pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
 def test_a_pickled_model_goes_on_in_every_state_and_a_clone_begins_anew(X, reach):
     net = reach(OnlineSNMF(3, rank_penalty=0.1), X)

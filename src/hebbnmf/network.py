@@ -191,7 +191,7 @@ class Network:
         small = self.n_features * self.n_units < _LARGE_PRODUCT
         with _blas().limit(limits=1) if small and len(X) > BLOCK else nullcontext():
             for start in range(0, len(X), BLOCK):
-                rows = X[start : start + BLOCK]
+                rows = _writable(X[start : start + BLOCK])
                 self._reserve(self.n_units + len(rows))
                 if Y.shape[1] < len(self._weights.s):
                     Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
@@ -213,13 +213,18 @@ class Network:
 
         def answer_from(start: int) -> int:
             rows = slice(start, start + _ANSWER_BLOCK)
-            return int(answer_block(X[rows], Y[rows], weights, self.rules))
+            return int(answer_block(_writable(X[rows]), Y[rows], weights, self.rules))
 
         if len(starts) < 2:
             return Y, sum(map(answer_from, starts))
         # The division into blocks does not depend on the number of threads: neither do answers.
         with _blas().limit(limits=1), ThreadPoolExecutor(cpu_count()) as pool:
             return Y, sum(pool.map(answer_from, starts))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over weights, also those that joblib has mapped from a file for reading."""
+        self.__dict__.update(state)
+        self._weights = Weights(*map(_writable, self._weights))
 
     def _recruited(self) -> Weights:
         """Return the weights of the recruited units, where possible as views."""
@@ -237,6 +242,11 @@ class Network:
             for new, old in zip(grown, self._weights, strict=True):
                 new[tuple(slice(size) for size in old.shape)] = old
             self._weights = grown
+
+
+def _writable(array: Any) -> Any:
+    """Copy an array if it is read-only: for such arrays numba would compile a kernel of its own."""
+    return array if array.flags.writeable else array.copy()
 
 
 @cache

@@ -151,8 +151,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         columns, rows = self._placed(names, values)
         self._columns = columns
         self._network.add_features(len(columns) - self._network.n_features)
-        n_units = self._network.n_units
-        self._warn(n_units, self._network.learn(rows)[1])
+        self._warn(self._network.learn(rows)[1])
 
     def _answer(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
         columns, rows = self._placed(names, values)
@@ -162,7 +161,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             network = copy.copy(network)
             network.add_features(len(columns) - network.n_features)
         Y, n_unconverged = network.answer(rows)
-        self._warn(network.n_units, n_unconverged)
+        self._warn(n_unconverged)
         return Y
 
     def _placed(
@@ -183,9 +182,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         rows[:, places] = values
         return columns, rows
 
-    def _warn(self, n_units: int, n_unconverged: int) -> None:
-        # Without a unit at the start, the count means nothing: there was no answer to converge.
-        if n_units and n_unconverged:
+    def _warn(self, n_unconverged: int) -> None:
+        if n_unconverged:
             warnings.warn(
                 f"The answers to {n_unconverged} samples did not converge within "
                 f"max_sweeps={self.max_sweeps}; raise max_sweeps or tol.",

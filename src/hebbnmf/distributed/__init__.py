@@ -172,9 +172,7 @@ def _grow(
             if not len(rows):
                 continue
             X = model._validate(rows, reset=n_units is None)
-            failed = model._learn(X)[1]
-            # Before the first unit there is no answer that could converge.
-            course.n_unconverged += failed if n_units else 0
+            course.n_unconverged += model._learn(X)[1]
             if on_progress is not None:
                 on_progress(len(X))
             grown = model.n_components_
