@@ -2,11 +2,13 @@
 
 import copy
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from threadpoolctl import threadpool_info
 
 from hebbnmf import Network, network
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
@@ -160,3 +162,20 @@ def test_read_only_data_and_weights_compile_no_second_kernel(tmp_path):
     np.testing.assert_array_equal(again.learn(mapped)[0], net.learn(X)[0])
     np.testing.assert_array_equal(again.answer(mapped)[0], net.answer(X)[0])
     assert [len(k.nopython_signatures) for k in (learn_block, answer_block)] == compiled
+
+
+def test_learning_in_several_threads_leaves_the_threads_of_blas_as_they_were():
+    X = make_sparse_sources(150, 80, random_state=0)
+
+    def learn(_):
+        net = Network(80, 20, rank_penalty=0.0)
+        net.learn(X)
+        return net.components
+
+    serial = learn(0)
+    before = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    with ThreadPoolExecutor(4) as pool:
+        for W in pool.map(learn, range(8)):
+            np.testing.assert_array_equal(W, serial)
+    after = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    assert after == before
