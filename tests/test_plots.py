@@ -8,11 +8,14 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
+from hebbnmf import OnlineSNMF
+from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.metrics import GaborFits
 from hebbnmf.plots import (
     panels,
     plot_activity_density,
     plot_clusters,
+    plot_cost,
     plot_cost_ratio,
     plot_directions,
     plot_filters,
@@ -151,3 +154,13 @@ def test_panels_are_lettered_and_unknown_to_pyplot():
     axes = panels("AB;CC", (4, 3))
     assert [axes[letter].get_title(loc="left") for letter in "ABC"] == ["A", "B", "C"]
     assert plt.get_fignums() == []
+
+
+def test_the_cost_ends_at_what_the_score_leaves_unexplained():
+    X = make_sparse_sources(250, 3, random_state=0)
+    X[:5] = 0  # no share of no cost
+    net = OnlineSNMF(4).fit(X)
+    line = plot_cost(X, net.transform(X)).lines[0]
+    assert line.get_xdata()[-1] == 250
+    assert np.isfinite(line.get_ydata()).all()
+    assert line.get_ydata()[-1] == pytest.approx(1 - net.score(X), rel=1e-9)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from numpy.typing import ArrayLike, NDArray
 
+from hebbnmf.cost import RunningCost
 from hebbnmf.metrics import GaborFits
 
 FloatArray = NDArray[np.floating[Any]]
@@ -114,6 +115,49 @@ def plot_cost_ratio(
     ax.axhline(1.0, color="k", linewidth=0.8, linestyle=":")
     ax.set(xscale="log", xlabel="samples T", ylabel="cost (9), online / offline")
     ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def plot_cost(X: ArrayLike, Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw the cost (9) of answers as samples come, as a share of the cost of no answer at all.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The samples, in order.
+    Y : array-like of shape (n_samples, n_components)
+        Their answers.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from hebbnmf import OnlineSNMF
+    >>> from hebbnmf.datasets import make_three_gaussians
+    >>> from hebbnmf.plots import plot_cost
+    >>> X, _ = make_three_gaussians(random_state=0)
+    >>> ax = plot_cost(X, OnlineSNMF(n_components=3).fit_transform(X))
+    >>> ax.get_xlabel()
+    'samples T'
+    """
+    X, Y = np.asarray(X), np.asarray(Y)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    cost, silence = RunningCost(), RunningCost()
+    T, shares = [], []
+    for rows in np.array_split(np.arange(len(X)), min(len(X), 100)):
+        cost.update(X[rows], Y[rows])
+        silence.update(X[rows], Y[rows, :0])
+        if silence.value > 0:
+            T.append(cost.n_samples)
+            shares.append(cost.value / silence.value)
+    ax.plot(T, shares, "k-")
+    ax.set(xlabel="samples T", ylabel="cost (9) / cost of no answer", ylim=(0, None))
     return ax
 
 

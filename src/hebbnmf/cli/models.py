@@ -102,6 +102,7 @@ def _in_words(value: Any) -> str:
 Examples:
   $ hebbnmf plot model.npz --data rows.csv -o directions.png
   $ hebbnmf plot model.npz --data rows.csv --kind activity -o activity.svg
+  $ hebbnmf plot model.npz --data rows.csv --kind cost -o cost.png
 """
 )
 @click.argument("model", type=PATH)
@@ -109,12 +110,13 @@ Examples:
 @click.option("-o", "--output", type=PATH, required=True, help="Picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
-    type=click.Choice(["filters", "directions", "activity"]),
-    help="Weights as square pictures; weights over data of two columns; density of activity.",
+    type=click.Choice(["filters", "directions", "activity", "cost"]),
+    help="Weights as square pictures; weights over data of two columns; density of activity; "
+    "cost (9) of the answers as rows come.",
 )
 @input_options
 def plot(model: str, data: tuple[str, ...], output: str, kind: str | None, inputs: Inputs) -> None:
-    """Draw a model: filters, directions or activity.
+    """Draw a model: filters, directions, activity or cost.
 
     By default directions over the data for two columns, filters where columns make a square, and
     else the density of activity. The first 10000 rows of the data are used.
@@ -157,7 +159,13 @@ def _first_rows(
 
 
 def _draw(kind: str, model: "OnlineSNMF", steps: list[Any], rows: Any) -> Any:
-    from hebbnmf.plots import panels, plot_activity_density, plot_directions, plot_filters
+    from hebbnmf.plots import (
+        panels,
+        plot_activity_density,
+        plot_cost,
+        plot_directions,
+        plot_filters,
+    )
 
     ax = panels("A", (6, 6))["A"]
     ax.set_title("", loc="left")
@@ -165,6 +173,8 @@ def _draw(kind: str, model: "OnlineSNMF", steps: list[Any], rows: Any) -> Any:
         return plot_directions(rows, model.components_, ax=ax)
     if kind == "filters":
         return plot_filters(_filters(model.components_, steps), ax=ax)
+    if kind == "cost":
+        return plot_cost(rows, model.transform(rows), ax=ax)
     return plot_activity_density(model.transform(rows), ax=ax)
 
 
