@@ -38,6 +38,13 @@ def test_score_is_one_less_the_share_of_the_whole_matrix_of_similarities(n_sampl
     assert net.score(X) == pytest.approx(1 - missed, rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [2.0**-280, 2.0**253])
+def test_score_does_not_depend_on_the_scale_even_where_fourth_powers_have_no_number(X, scale):
+    net = OnlineSNMF(3, rank_penalty=0.1).fit(X)
+    assert net.score(scale * X) == pytest.approx(net.score(X), rel=1e-9)
+    assert 0 < net.score(X) < 1
+
+
 def test_silence_scores_zero_and_samples_of_zeros_score_one(X):
     silent = OnlineSNMF(3, rank_penalty=1e9).partial_fit(X)
     assert silent.score(X) == 0

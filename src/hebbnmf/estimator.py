@@ -298,11 +298,14 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         (1.0, 0.0)
         """
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        Y, n_unconverged = self._network.answer(X)
-        self._warn(n_unconverged, len(X))
-        whole = snmf_cost(X, np.empty((len(X), 0)))
-        return 1 - snmf_cost(X, Y) / whole if whole > 0 else 1.0
+        rows = self._validate(X, reset=False)
+        Y, n_unconverged = self._network.answer(rows)
+        self._warn(n_unconverged, len(rows))
+        # The score has no scale, but its parts have that of |x|^4, beyond the range of numbers.
+        exponent = np.frexp(np.abs(rows).max())[1]
+        rows, Y = np.ldexp(rows, -exponent), np.ldexp(Y, -exponent)
+        whole = snmf_cost(rows, np.empty((len(rows), 0)))
+        return 1 - snmf_cost(rows, Y) / whole if whole > 0 else 1.0
 
     @property
     def components_(self) -> FloatArray:
