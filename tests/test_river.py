@@ -115,6 +115,15 @@ def test_a_bad_sample_is_refused_and_leaves_the_model_as_it_was(bad):
     assert (list(model._columns), model._network.n_samples) == (["a"], 1)
 
 
+def test_columns_of_one_name_are_refused_and_leave_the_model_as_it_was():
+    model = RiverSNMF(3)
+    frame = pd.DataFrame([[1.0, 2.0]], columns=["a", "a"])
+    for call in (model.learn_many, model.transform_many):
+        with pytest.raises(ValueError, match=r"two columns of \['a', 'a'\] have one name"):
+            call(frame)
+    assert (model._columns, model._network.n_samples) == ({}, 0)
+
+
 def test_a_bad_parameter_is_refused_at_once():
     with pytest.raises(ValueError, match="n_components=0 cannot be used"):
         RiverSNMF(0)

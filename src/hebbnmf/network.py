@@ -165,8 +165,9 @@ class Network:
 
     def add_features(self, n_new: int) -> None:
         """Widen the samples by features that were zero so far, as exactly their weights are."""
-        self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
-        self.n_features += n_new
+        if n_new:
+            self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
+            self.n_features += n_new
 
     def learn(self, X: FloatArray) -> tuple[FloatArray, int]:
         """Present samples in order; learn from each and return the answers given on arrival.

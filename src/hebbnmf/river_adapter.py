@@ -178,6 +178,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             )
         columns = dict(self._columns)
         places = [columns.setdefault(name, len(columns)) for name in names]
+        if len(set(places)) < len(places):
+            raise ValueError(f"two columns of {list(names)} have one name: rename one of them.")
         rows = np.zeros((len(values), len(columns)))
         rows[:, places] = values
         return columns, rows
