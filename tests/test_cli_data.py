@@ -273,9 +273,9 @@ def test_labels_and_names_go_to_standard_output(rows):
 def test_columns_are_those_the_model_learned():
     run("fit", "rows.csv", "-o", "m.npz", *FIT)
     swapped = run("predict", "m.npz", "rows.csv", "--columns", "b,a", code=1)
-    assert "choose them by --columns a,b" in swapped.stderr
+    assert "columns b, a, but the model learned the columns a, b; choose them" in swapped.stderr
     one = run("predict", "m.npz", "rows.csv", "--columns", "0", code=1)
-    assert "1 columns, but the model learned 2" in one.stderr
+    assert "the columns a, but the model learned the columns a, b; choose them" in one.stderr
 
 
 def test_models_that_cannot_answer_are_refused():

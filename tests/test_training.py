@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
@@ -102,6 +103,39 @@ def send_after(n_chunks, signum):
 
     count.done = 0
     return count
+
+
+def write_csv(path, X, names):
+    np.savetxt(path, X, delimiter=",", header=",".join(names), comments="")
+    return path
+
+
+def test_names_of_features_are_kept_checked_and_stored(tmp_path, data):
+    X = np.load(data / "x.npy")
+    path = write_csv(tmp_path / "a.csv", X, "abcd")
+    model = train(new_model(), open_stream(path), checkpoint=tmp_path / "checkpoint.npz")
+    assert list(model.feature_names_in_) == list("abcd")
+    assert list(load(tmp_path / "checkpoint.npz").feature_names_in_) == list("abcd")
+    again = train(model, open_stream(path))
+    assert weights(again) == weights(new_model().partial_fit(X).partial_fit(X))
+    train(model, open_stream(X))  # columns without names may be any
+    before = weights(model)
+    for names in ("abdc", "abc"):
+        other = write_csv(tmp_path / "b.csv", X[:, : len(names)], names)
+        with pytest.raises(StreamError, match=r"but the model learned the columns a, b, c, d"):
+            train(model, open_stream(other))
+    assert (weights(model), list(model.feature_names_in_)) == (before, list("abcd"))
+
+
+def test_names_do_not_outlive_preprocessing_that_changes_the_features(tmp_path, data):
+    X = np.load(data / "x.npy")
+    path = write_csv(tmp_path / "a.csv", X, "abcd")
+    pca = PCA(2).fit(X)
+    model = train(new_model(), open_stream(path), preprocessing=[pca])
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+    train(model, open_stream(path), preprocessing=[pca])
+    assert model.n_samples_seen_ == 2 * len(X)
 
 
 @pytest.mark.parametrize("signum", SIGNALS)

@@ -9,6 +9,8 @@ from os import PathLike
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from hebbnmf.archives import remove_leftovers
 from hebbnmf.estimator import OnlineSNMF
 from hebbnmf.persistence import read, save
@@ -96,6 +98,8 @@ def train(
         raise ValueError(f"every_seconds={every_seconds!r} cannot be used: set it to seconds >= 0.")
     if every is None and every_seconds is None:
         every_seconds = _DEFAULT_SECONDS
+    if model.__sklearn_is_fitted__() and not preprocessing:
+        stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
     position = stream.position
 
     def store() -> None:
@@ -118,7 +122,7 @@ def train(
                 raise
             if chunk is None:
                 break
-            model.partial_fit(chunk)
+            _learn(model, chunk, stream.feature_names)
             position = stream.position
             if on_progress is not None:
                 on_progress(len(chunk))
@@ -135,6 +139,17 @@ def train(
             caught.signum, position, None if checkpoint is None else str(checkpoint)
         )
     return model
+
+
+def _learn(model: OnlineSNMF, chunk: Any, names: list[str] | None) -> None:
+    """Learn a chunk, a bare array, whose names were compared for the whole stream."""
+    known = model.__dict__.pop("feature_names_in_", names)
+    try:
+        model.partial_fit(chunk)
+    finally:
+        # Preprocessing may have changed the number of features: their names are then not known.
+        if known is not None and len(known) == getattr(model, "n_features_in_", None):
+            model.feature_names_in_ = np.array(known, dtype=object)
 
 
 def resume(

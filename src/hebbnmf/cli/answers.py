@@ -7,7 +7,6 @@ import click
 from hebbnmf.cli.inputs import (
     PATH,
     Inputs,
-    check_features,
     data_argument,
     input_options,
     progress,
@@ -76,7 +75,7 @@ def _answer(method: str, path: str, data: tuple[str, ...], output: str, inputs: 
     columns = units if method == "transform" else ["label"]
     answer: Any = getattr(model, method)
     with inputs.open(data) as stream, progress(method) as bar:
-        check_features(stream, model.n_features_in_, names)
+        stream.require(model.n_features_in_, names)
         named = stream.feature_names is not None or output.endswith(".parquet")
         with open_output(output, columns if named else None) as writer:
             for chunk in stream:

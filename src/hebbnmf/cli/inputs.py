@@ -136,20 +136,6 @@ def read_answering(path: str) -> tuple["OnlineSNMF", list[Any], list[str] | None
     return model, file.preprocessing, None if names is None else list(names)
 
 
-def check_features(stream: "Stream", n_features: int, names: list[str] | None) -> None:
-    """Refuse data whose columns are not those that the model has learned."""
-    if stream.n_features != n_features:
-        raise ValueError(
-            f"the data have {stream.n_features} columns, but the model learned {n_features}; "
-            "choose them by --columns."
-        )
-    if names is not None and stream.feature_names not in (None, names):
-        raise ValueError(
-            f"the data have the columns {','.join(stream.feature_names or ())}, but the model "
-            f"learned others; choose them by --columns {','.join(names)}."
-        )
-
-
 def report_bad_rows(stream: "Stream") -> None:
     """Say on standard error how many rows were left out."""
     if stream.n_bad_rows:

@@ -10,7 +10,6 @@ import click
 from hebbnmf.cli.inputs import (
     PATH,
     Inputs,
-    check_features,
     input_options,
     read_answering,
     report_bad_rows,
@@ -149,7 +148,7 @@ def _first_rows(
     import numpy as np
 
     with inputs.open(data) as stream:
-        check_features(stream, model.n_features_in_, names)
+        stream.require(model.n_features_in_, names)
         stream.n_left = _ROWS
         rows = np.concatenate(list(stream))
         report_bad_rows(stream)

@@ -10,7 +10,6 @@ import click
 from hebbnmf.cli.inputs import (
     PATH,
     Inputs,
-    check_features,
     data_argument,
     input_options,
     progress,
@@ -163,8 +162,6 @@ def fit(
             interrupt = error
     report_bad_rows(stream)
     if interrupt is None or _is_watched(model, o):
-        if stream.feature_names is not None:
-            _name_features(model, stream.feature_names)
         save(model, output, preprocessing=steps)
         _report(output, model)
     if interrupt is not None:
@@ -255,16 +252,8 @@ def _place(stream: "Stream", model: "OnlineSNMF", position: Any, limit: int | No
     if position is not None:
         stream.seek(position)
         n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
-    if n_seen:
-        check_features(stream, model.n_features_in_, None)
     if limit is not None:
         stream.n_left = max(limit - n_seen, 0)
-
-
-def _name_features(model: Any, names: list[str]) -> None:
-    import numpy as np
-
-    model.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _is_watched(model: "OnlineSNMF", o: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ import glob
 import logging
 import operator
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from hebbnmf.network import BLOCK
 from hebbnmf.streams.arrays import ArrayReader, IterableReader, NpyReader, NpzReader, RawReader
 from hebbnmf.streams.lines import DelimitedReader, JsonReader
-from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
+from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed, describe
 from hebbnmf.streams.readers import BadRows, Columns, FloatArray, IndexedReader, Reader, StreamError
 from hebbnmf.streams.tables import ArrowReader, Hdf5Reader, ParquetReader
 
@@ -64,9 +64,12 @@ class Stream:
     n_left : int or None
         Number of rows that it will still give at most; None, as at first, for all. Set it to end
         the stream early, at a position that can be resumed.
+    may_be_empty : bool
+        Whether a source without a row is welcome; False, as at first, to refuse it.
     """
 
     n_left: int | None = None
+    may_be_empty = False
 
     def __init__(self, reader: Reader, *, chunk_rows: int, epochs: int, seed_drawn: bool) -> None:
         self._reader = reader
@@ -155,6 +158,24 @@ class Stream:
             raise StreamError(f"{position!r} is no position of a stream.") from error
         self._untouched = False
 
+    def require(self, n_features: int, feature_names: Sequence[str] | None) -> None:
+        """Refuse a source whose columns are not those that a model has learned.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns that the model learned.
+        feature_names : sequence of str or None
+            Their names, where they had any; a source without names may have any.
+        """
+        own, learned = self.feature_names, None if feature_names is None else list(feature_names)
+        if self.n_features != n_features or (own and learned and own != learned):
+            raise StreamError(
+                f"{self._reader.name} has {describe(self.n_features, own)}, but the model learned "
+                f"{describe(n_features, learned)}; choose them, in this order, by columns "
+                "(--columns)."
+            )
+
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
@@ -170,7 +191,7 @@ class Stream:
         if bad.count > self._logged:
             logger.warning("%d bad rows left out so far, the last at %s", bad.count, bad.last)
             self._logged = bad.count
-        if self._untouched:
+        if self._untouched and not self.may_be_empty:
             raise StreamError(
                 f"{self._reader.name} has no row to give ({bad.count} bad ones); check that it is "
                 "the right source."

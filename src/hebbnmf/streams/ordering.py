@@ -216,15 +216,16 @@ class IndexedChain(IndexedReader):
 
 def check_alike(reader: Reader, first: Reader) -> None:
     """Refuse a file whose columns are not those of the first."""
-    own = (reader.n_features, reader.feature_names)
-    if own != (first.n_features, first.feature_names):
+    own, others = ((r.n_features, r.feature_names) for r in (reader, first))
+    if own != others:
         raise StreamError(
-            f"{reader.name} has {_columns(reader)}, but the files before it have "
-            f"{_columns(first)}; choose columns that all files have."
+            f"{reader.name} has {describe(*own)}, but the files before it have "
+            f"{describe(*others)}; choose columns that all files have."
         )
 
 
-def _columns(reader: Reader) -> str:
-    if reader.feature_names is None:
-        return f"{reader.n_features} columns without names"
-    return f"the columns {', '.join(reader.feature_names)}"
+def describe(n_features: int, names: list[str] | None) -> str:
+    """Say in words which columns there are."""
+    if names is None:
+        return f"{n_features} columns without names"
+    return f"the columns {', '.join(names)}"
