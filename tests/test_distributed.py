@@ -384,9 +384,41 @@ class TestAnswers:
         labels = predict(net, [tmp_path / "a.npy", tmp_path / "b.csv"])
         np.testing.assert_array_equal(labels.compute(), net.predict(X))
 
+    def test_of_chunks_without_rows_are_empty(self, net, X, tmp_path):
+        lazy = da.from_array(X, chunks=(300, 5))
+        some = X[:, 0] > np.where(np.arange(1500) < 600, 1e9, 0)
+        Y = transform(net, lazy[da.from_array(some, chunks=300)])
+        np.testing.assert_allclose(Y.compute(), net.transform(X[some]), rtol=1e-9)
+        for name, rows in (("a.npy", X[:0]), ("b.npy", X)):
+            np.save(tmp_path / name, rows)
+        labels = predict(net, [tmp_path / "a.npy", tmp_path / "b.npy"])
+        np.testing.assert_array_equal(labels.compute(), net.predict(X))
+        nothing = transform(net, [tmp_path / "a.npy"])
+        assert nothing.shape == nothing.compute().shape == (0, 10)
+
+    @pytest.mark.parametrize("answer", [transform, predict])
+    def test_data_with_other_features_are_refused_at_once(self, X, answer, tmp_path):
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        net = OnlineSNMF(4).fit(frame)
+        for columns, message in (("abced", "names should match"), ("abcd", "missing: *\n- e")):
+            lazy = dd.from_pandas(frame[list(columns)], npartitions=2)
+            with pytest.raises(ValueError, match=message):
+                answer(net, lazy)
+            frame[list(columns)].to_csv(tmp_path / "x.csv", index=False)
+            with pytest.raises(ValueError, match="but the model learned the columns a, b, c, d, e"):
+                answer(net, [tmp_path / "x.csv"])
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        found = answer(net, [tmp_path / "x.csv"]).compute()
+        np.testing.assert_allclose(found, getattr(net, answer.__name__)(frame), rtol=1e-9)
+        with pytest.raises(ValueError, match="4 features, but OnlineSNMF is expecting 5"):
+            answer(OnlineSNMF(4).fit(X), da.from_array(X[:, :4], chunks=(100, 4)))
+
     def test_other_data_are_refused(self, net, X):
-        with pytest.raises(TypeError, match="ndarray cannot be answered on a cluster"):
-            transform(net, X)
+        for data in (X, [], [1, 2]):
+            with pytest.raises(TypeError, match=f"{type(data).__name__} cannot be answered on"):
+                transform(net, data)
+        with pytest.raises(ValueError, match=r"shape \(1500,\): give rows of features"):
+            transform(net, da.from_array(X[:, 0]))
 
 
 def child_processes():

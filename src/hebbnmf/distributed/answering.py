@@ -6,10 +6,10 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.estimator import OnlineSNMF
-from hebbnmf.streams import open_stream
+from hebbnmf.streams import Stream, open_stream
 
 
 def transform(model: OnlineSNMF, data: Any) -> Any:
@@ -42,7 +42,7 @@ def transform(model: OnlineSNMF, data: Any) -> Any:
     >>> predict(net, X).compute().tolist()
     [0, 1, -1]
     """
-    return _map(model, data, _transform, (model.n_components_,), model._network.dtype)
+    return _map(model, data, _transform)
 
 
 def predict(model: OnlineSNMF, data: Any) -> Any:
@@ -58,12 +58,10 @@ def predict(model: OnlineSNMF, data: Any) -> Any:
     Dask array or series
         The labels of `OnlineSNMF.predict`, not yet computed; a series for a frame.
     """
-    return _map(model, data, _predict, (), np.dtype(np.intp))
+    return _map(model, data, _predict)
 
 
-def _map(
-    model: OnlineSNMF, data: Any, answer: Any, tail: tuple[int, ...], dtype: np.dtype[Any]
-) -> Any:
+def _map(model: OnlineSNMF, data: Any, answer: Any) -> Any:
     check_is_fitted(model)
     try:
         delayed: Any = import_module("dask").delayed
@@ -74,25 +72,34 @@ def _map(
             f"answers on a cluster need {error.name}: install the extra by "
             "pip install 'hebbnmf[dask]'."
         ) from error
-    # Bytes: a model that was loaded by one task is never shared with another.
-    packed = delayed(pickle.dumps(_plain(model)))
-    meta = np.empty((0,) * (1 + len(tail)), dtype)
-    if isinstance(data, da.Array):
-        whole = data.rechunk({1: data.shape[1]})
-        chunks = (whole.chunks[0], *((size,) for size in tail))
-        drop = None if tail else 1
-        return whole.map_blocks(
-            answer, packed=packed, dtype=dtype, chunks=chunks, drop_axis=drop, meta=meta
-        )
     if isinstance(data, dd.DataFrame):
-        frame = data._meta[:0]
-        shape = _frame(np.empty((0, *tail), dtype), frame, model)
-        return data.map_partitions(_answer_frame, packed, answer, meta=shape)
-    if isinstance(data, list | tuple) and all(isinstance(p, str | PathLike) for p in data):
+        validate_data(model, data._meta, reset=False, skip_check_array=True)
+        packed = _packed(model)
+        meta = _answer_frame(data._meta[:0], packed, answer)
+        return data.map_partitions(_answer_frame, delayed(packed), answer, meta=meta)
+    # Columns are compared here, once: chunks are bare arrays.
+    packed = _packed(model, named=False)
+    meta = answer(np.empty((0, model.n_features_in_), model._network.dtype), packed)
+    tail = meta.shape[1:]
+    if isinstance(data, da.Array):
+        if data.ndim != 2:
+            raise ValueError(f"data have the shape {data.shape}: give rows of features.")
+        validate_data(model, data, reset=False, skip_check_array=True)
+        whole = data.rechunk({1: data.shape[1]})
+        return whole.map_blocks(
+            answer,
+            packed=delayed(packed),
+            dtype=meta.dtype,
+            chunks=(whole.chunks[0], *((size,) for size in tail)),
+            drop_axis=None if tail else 1,
+            meta=meta,
+        )
+    if isinstance(data, list | tuple) and data and all(isinstance(p, str | PathLike) for p in data):
+        once = delayed(packed)
         blocks = [
             da.from_delayed(
-                delayed(_answer_file)(packed, answer, fspath(path)),
-                shape=(_n_rows(fspath(path)), *tail),
+                delayed(_answer_file)(once, answer, fspath(path)),
+                shape=(_checked_length(model, fspath(path)), *tail),
                 meta=meta,
             )
             for path in data
@@ -100,47 +107,59 @@ def _map(
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
     raise TypeError(
         f"data of type {type(data).__name__} cannot be answered on a cluster: give a Dask array or "
-        "dataframe, or a list of paths."
+        "dataframe, or a list of paths, at least one."
     )
 
 
-def _plain(model: OnlineSNMF) -> OnlineSNMF:
-    """Copy the model without what answers do not need."""
+def _packed(model: OnlineSNMF, *, named: bool = True) -> bytes:
+    """Pickle the model without what answers do not need.
+
+    Bytes: a model that was loaded by one task is never shared with another.
+    """
     copy = pickle.loads(pickle.dumps(model))
     copy._running_cost = None
     copy.labels_ = np.empty(0, np.intp)
-    return copy.set_output(transform="default")
+    if not named:
+        copy.__dict__.pop("feature_names_in_", None)
+    return pickle.dumps(copy.set_output(transform="default"))
 
 
+# Chunks may have no rows, which a model refuses.
 def _transform(X: Any, packed: bytes) -> Any:
-    return pickle.loads(packed).transform(X)
+    model = pickle.loads(packed)
+    if not len(X):
+        return np.empty((0, model.n_components_), model._network.dtype)
+    return model.transform(X)
 
 
 def _predict(X: Any, packed: bytes) -> Any:
-    return pickle.loads(packed).predict(X)
+    return pickle.loads(packed).predict(X) if len(X) else np.empty(0, np.intp)
 
 
 def _answer_frame(part: Any, packed: bytes, answer: Any) -> Any:
-    model = pickle.loads(packed)
-    # Dask may try a function on no rows, which a model refuses.
-    tail = (model.n_components_,) if answer is _transform else ()
-    empty = np.empty((0, *tail), model._network.dtype if tail else np.intp)
-    return _frame(answer(part, packed) if len(part) else empty, part, model)
-
-
-def _frame(values: Any, like: Any, model: OnlineSNMF) -> Any:
     import pandas as pd
 
+    values = answer(part, packed)
     if values.ndim == 1:
-        return pd.Series(values, index=like.index, name="label")
-    return pd.DataFrame(values, index=like.index, columns=model.get_feature_names_out())
+        return pd.Series(values, index=part.index, name="label")
+    names = pickle.loads(packed).get_feature_names_out()
+    return pd.DataFrame(values, index=part.index, columns=names)
+
+
+def _open(path: str) -> Stream:
+    stream = open_stream(path)
+    stream.may_be_empty = True
+    return stream
 
 
 def _answer_file(packed: bytes, answer: Any, path: str) -> Any:
-    with open_stream(path) as stream:
-        return np.concatenate([answer(chunk, packed) for chunk in stream])
+    with _open(path) as stream:
+        nothing = np.empty((0, stream.n_features))
+        return np.concatenate([answer(chunk, packed) for chunk in (nothing, *stream)])
 
 
-def _n_rows(path: str) -> float:
-    with open_stream(path) as stream:
+def _checked_length(model: OnlineSNMF, path: str) -> float:
+    """Return the number of rows, NaN where only reading would tell."""
+    with _open(path) as stream:
+        stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
         return getattr(stream._reader, "n_rows", np.nan)
