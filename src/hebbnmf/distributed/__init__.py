@@ -8,8 +8,11 @@ import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from os import PathLike
 from typing import Any
+
+import numpy as np
 
 from hebbnmf.distributed.answering import predict, transform
 from hebbnmf.distributed.executors import Executor, compute, run
@@ -23,10 +26,16 @@ __all__ = ["fit", "predict", "resume", "transform"]
 
 # Rows that the driver learns between two looks at whether the network still grows.
 _GROWTH_ROWS = 8 * BLOCK
-# Samples seen for each one of a round: weights then move by a small share of themselves while
-# shards do not know of each other. At 1, 64 shards lose 3 % of the explained similarity of
-# whitened patches; at 4, less than 1 %, whatever the length of the later rounds.
+# Samples seen before a round for each one that it presents, where the user set its length. At 1,
+# 64 shards lose 3 % of the explained similarity of whitened patches; at 4, less than 1 %.
 _PACE = 4
+# The same where the length is chosen. Answers in a round come from weights that are late by a part
+# of it: at 4 the network turns to sparse directions like a serial one that saw a fifth less.
+_CHOSEN_PACE = 40
+# Samples that the weights remember for each one of a round of chosen length.
+_COHERENCE = 4
+# Rows of a shard in such a round, at most: enough to hide what a round costs.
+_LONGEST_ROUND = 112 * BLOCK
 
 
 @dataclass
@@ -34,11 +43,13 @@ class _Course:
     """Where a training stands, as it is written to checkpoints."""
 
     n_shards: int
-    round_rows: int
+    round_rows: int | None
+    extent: list[int]
     cursors: list[Any]
     ended: list[bool]
     epoch: int = 0
     n_unconverged: int = 0
+    n_remembered: int = 0
 
 
 def fit(
@@ -47,16 +58,15 @@ def fit(
     executor: Executor,
     *,
     n_shards: int,
-    round_rows: int = 112 * BLOCK,
+    round_rows: int | None = None,
     checkpoint: str | PathLike[str] | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> OnlineSNMF:
     """Learn from data in shards, in rounds: send the network out, learn, add up.
 
-    The driver grows the network on the first samples. Then, round by round, every worker runs the
-    online engine on the next rows of its shard, starting from the same network, and the driver
-    merges what they learned. First rounds are shorter: none presents more than a quarter of the
-    number of samples seen before it. The result depends on the data, ``n_shards`` and
+    The driver grows the network on the first samples of the shards. Then, round by round, every
+    worker runs the online engine on the next rows of its shard, starting from the same network,
+    and the driver merges what they learned. The result depends on the data, ``n_shards`` and
     ``round_rows`` alone, not on the workers, their number, their speed, or the death of some.
 
     Parameters
@@ -70,10 +80,15 @@ def fit(
         The workers.
     n_shards : int
         Number of shards. One gives the weights of `OnlineSNMF.fit` to the last bit.
-    round_rows : int, default=8064
-        Samples of a shard in a round, rounded up to whole blocks of the engine.
+    round_rows : int, optional
+        Samples of a shard in a round, rounded up to whole blocks of 72, the engine's. First rounds
+        are shorter: none presents more than a quarter of the number of samples seen before it. By
+        default the length is chosen, round by round, so that the result is as good as a serial
+        one: at most 8064, and in all shards together at most a 40th of the samples seen and a
+        quarter of those that the weights remember, see Notes.
     checkpoint : path, optional
-        File that the model is written to after every round; `resume` goes on from it.
+        File that the model is written to when it has grown and after every round; `resume` goes
+        on from it.
     on_progress : callable, optional
         Called with the number of rows of each round, as a progress bar's ``update``.
 
@@ -91,20 +106,25 @@ def fit(
     others set aside the samples that would recruit one, and the driver presents these after the
     merge, in order.
 
+    By Eq. (8) a sample replaces the share ``y_i^2 / Yhat_i`` of row i of the weights. So they
+    remember ``Yhat`` over the mean square of an answer, in samples: with ``activity_gain=1`` all
+    that were seen, with a gain of 0.1 a tenth of them, under the schedule of section III.C a
+    number that hardly grows. Workers that learn for long beyond that go ways of their own.
+
     Examples
     --------
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> from hebbnmf import OnlineSNMF
     >>> from hebbnmf.datasets import make_sparse_sources
     >>> from hebbnmf.distributed import fit
-    >>> X = make_sparse_sources(4000, 5, random_state=0)
+    >>> X = make_sparse_sources(20_000, 5, random_state=0)
     >>> with ThreadPoolExecutor(2) as executor:
     ...     net = fit(OnlineSNMF(10), X, executor, n_shards=2)
     >>> net.n_samples_seen_, net.n_components_
-    (4000, 10)
+    (20000, 10)
     """
     for name, value in (("n_shards", n_shards), ("round_rows", round_rows)):
-        if not _is_count(value):
+        if not (_is_count(value) or (name == "round_rows" and value is None)):
             raise ValueError(
                 f"{name}={value!r} cannot be used: set it to an integer of at least 1."
             )
@@ -113,11 +133,13 @@ def fit(
             "shuffle=True cannot be used on shards, which are read in order: shuffle the data "
             "beforehand, and set it to False."
         )
+    model.__dict__.pop("labels_", None)
     shards = open_shards(data, int(n_shards))
     cursors = [shards.begin(shard) for shard in range(n_shards)]
-    whole_blocks = -(-int(round_rows) // BLOCK) * BLOCK
-    course = _Course(int(n_shards), whole_blocks, cursors, [False] * n_shards)
+    whole_blocks = None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK
+    course = _Course(int(n_shards), whole_blocks, shards.extent, cursors, [False] * n_shards)
     _grow(model, shards, course, on_progress)
+    _save(model, checkpoint, course)
     return _finish(model, shards, executor, course, checkpoint, on_progress)
 
 
@@ -153,6 +175,11 @@ def resume(
         )
     course = _Course(**position["rounds"])
     shards = open_shards(data, course.n_shards)
+    if shards.extent != course.extent:
+        raise ValueError(
+            f"{path!s} is of data with {_extent_of(course.extent)}, but these have "
+            f"{_extent_of(shards.extent)}: give those that were given to fit."
+        )
     return _finish(model, shards, executor, course, path, on_progress)
 
 
@@ -163,23 +190,32 @@ def _grow(
     on_progress: Callable[[int], object] | None,
 ) -> None:
     """Learn the first samples here, until some recruit no further unit and a round is due."""
+    pace = _CHOSEN_PACE if course.round_rows is None else _PACE
     n_units = None
-    for shard in range(course.n_shards):
-        while not course.ended[shard]:
-            part = compute(shards.part(shard, course.cursors[shard], _GROWTH_ROWS))
-            rows, cursor = part.read() if isinstance(part, FilePart) else Rows(part, None)
-            _advance(course, shards, shard, len(rows), _GROWTH_ROWS, cursor)
-            if not len(rows):
-                continue
-            X = model._validate(rows, reset=n_units is None)
-            course.n_unconverged += model._learn(X)[1]
-            if on_progress is not None:
-                on_progress(len(X))
-            grown = model.n_components_
-            settled = grown > 0 and grown in (n_units, model.n_components)
-            if settled and model.n_samples_seen_ >= _PACE * BLOCK * course.n_shards:
-                return
-            n_units = grown
+    # In turn from all shards, so that none is left behind when rounds begin.
+    for shard in cycle(range(course.n_shards)):
+        if all(course.ended):
+            break
+        if course.ended[shard]:
+            continue
+        part = compute(shards.part(shard, course.cursors[shard], _GROWTH_ROWS))
+        rows, cursor = part.read() if isinstance(part, FilePart) else Rows(part, None)
+        _advance(course, shards, shard, len(rows), _GROWTH_ROWS, cursor)
+        if not len(rows):
+            continue
+        X = model._validate(rows, reset=n_units is None)
+        before = model.cumulative_activity_
+        course.n_unconverged += model._learn(X)[1]
+        _remember(course, model, before, len(X))
+        if on_progress is not None:
+            on_progress(len(X))
+        grown = model.n_components_
+        settled = grown > 0 and grown in (n_units, model.n_components)
+        n_units = grown
+        if settled and model.n_samples_seen_ >= pace * BLOCK * course.n_shards:
+            break
+    if n_units is None:
+        raise ValueError("the data have no row to learn from; check that they are the right ones.")
 
 
 def _finish(
@@ -195,8 +231,7 @@ def _finish(
         while not all(course.ended):
             before = model.n_samples_seen_
             _round(model, shards, executor, course)
-            if checkpoint is not None:
-                save(model, checkpoint, position={"rounds": asdict(course)})
+            _save(model, checkpoint, course)
             if on_progress is not None:
                 on_progress(model.n_samples_seen_ - before)
         if course.epoch + 1 >= model.n_epochs:
@@ -205,6 +240,9 @@ def _finish(
         course.cursors = [shards.begin(shard) for shard in range(course.n_shards)]
         course.ended = [False] * course.n_shards
     model.n_iter_ = model.n_epochs
+    names = shards.feature_names(course.cursors)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     model._warn(course.n_unconverged, model.n_samples_seen_)
     if model.n_components_ == 0:
         warnings.warn(
@@ -218,16 +256,46 @@ def _finish(
 def _round(model: OnlineSNMF, shards: Shards, executor: Executor, course: _Course) -> None:
     """One synchronous round over the shards that have not ended."""
     active = [shard for shard in range(course.n_shards) if not course.ended[shard]]
-    share = model.n_samples_seen_ // _PACE // len(active) // BLOCK * BLOCK
-    n_rows = min(course.round_rows, max(share, BLOCK))
+    n_rows = _rows_of_a_shard(course, model, len(active))
+    before, n_before = model.cumulative_activity_, model.n_samples_seen_
     packed = pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
     arguments = [
         (shards.part(shard, course.cursors[shard], n_rows), shard == active[0]) for shard in active
     ]
     outcomes = run(executor, learn_shard, packed, arguments)
     course.n_unconverged += merge(model, outcomes)
+    _remember(course, model, before, model.n_samples_seen_ - n_before)
     for shard, outcome in zip(active, outcomes, strict=True):
         _advance(course, shards, shard, outcome.n_read, n_rows, outcome.cursor)
+
+
+def _rows_of_a_shard(course: _Course, model: OnlineSNMF, n_active: int) -> int:
+    """Length of the next round, in whole blocks."""
+    longest, n_all = course.round_rows or _LONGEST_ROUND, model.n_samples_seen_
+    if n_active == 1:  # it learns as the serial engine does, for as long as it may
+        return longest
+    if course.round_rows is None:
+        n_all = min(n_all // _CHOSEN_PACE, course.n_remembered // _COHERENCE)
+    else:
+        n_all //= _PACE
+    return max(BLOCK, min(longest, n_all // n_active // BLOCK * BLOCK))
+
+
+def _remember(course: _Course, model: OnlineSNMF, before: Any, n_rows: int) -> None:
+    """Note how many samples the weights remember, now that some have added to the activity."""
+    after = model.cumulative_activity_[: len(before)]
+    added = (after - before).sum() / model.activity_gain
+    if added > 0:
+        course.n_remembered = int(after.sum() * n_rows / added)
+
+
+def _save(model: OnlineSNMF, checkpoint: str | PathLike[str] | None, course: _Course) -> None:
+    if checkpoint is not None:
+        save(model, checkpoint, position={"rounds": asdict(course)})
+
+
+def _extent_of(extent: list[int]) -> str:
+    return f"{extent[0]} files" if len(extent) == 1 else f"the shape {tuple(extent)}"
 
 
 def _advance(
@@ -236,3 +304,4 @@ def _advance(
     cursor = shards.after(course.cursors[shard], n_read, found)
     course.cursors[shard] = cursor
     course.ended[shard] = shards.has_ended(shard, cursor, n_read, n_asked)
+    shards.feature_names(course.cursors)  # refuses files that are not alike

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hebbnmf.network import BLOCK
 from hebbnmf.streams import open_stream
+from hebbnmf.streams.ordering import describe
 
 
 class Rows(NamedTuple):
@@ -30,6 +31,7 @@ class FilePart:
     def read(self) -> Rows:
         """Read the rows; fewer than asked for mean that the files have ended."""
         with open_stream(list(self.paths), chunk_bytes=1) as stream:
+            stream.may_be_empty = True
             if self.cursor is not None:
                 stream.seek(self.cursor)
             chunks = list(islice(stream, self.n_rows // stream.chunk_rows))
@@ -41,6 +43,7 @@ class ArrayShards:
 
     def __init__(self, X: Any, n_shards: int) -> None:
         n_blocks = -(-len(X) // BLOCK)
+        self.extent = [int(size) for size in X.shape]
         self._X = X
         self._edges = [min(n_blocks * w // n_shards * BLOCK, len(X)) for w in range(n_shards + 1)]
 
@@ -60,12 +63,17 @@ class ArrayShards:
         """Whether nothing follows them."""
         return cursor >= self._edges[shard + 1]
 
+    def feature_names(self, cursors: list[int]) -> None:  # noqa: ARG002
+        """Names of the columns: an array has none."""
+        return
+
 
 class FileShards:
     """Files dealt to shards in contiguous groups; cursors are positions of streams."""
 
     def __init__(self, paths: list[str], n_shards: int) -> None:
         edges = [len(paths) * w // n_shards for w in range(n_shards + 1)]
+        self.extent = [len(paths)]
         self._groups = [tuple(paths[a:b]) for a, b in pairwise(edges)]
 
     def begin(self, shard: int) -> None:  # noqa: ARG002
@@ -83,6 +91,17 @@ class FileShards:
     def has_ended(self, shard: int, cursor: Any, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
         """Whether nothing follows them."""
         return n_read < n_asked
+
+    def feature_names(self, cursors: list[Any]) -> list[str] | None:
+        """Names of the columns as far as cursors tell; those of all shards must be the same."""
+        told = [(c["n_features"], c["feature_names"]) for c in cursors if c is not None]
+        for other in told:
+            if other != told[0]:
+                raise ValueError(
+                    f"some files have {describe(*told[0])}, but others {describe(*other)}: "
+                    "write all with the same columns, in one order."
+                )
+        return told[0][1] if told else None
 
 
 Shards = ArrayShards | FileShards
