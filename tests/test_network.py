@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 import pytest
 from scipy.optimize import nnls
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from hebbnmf import Network, network
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
@@ -179,3 +179,23 @@ def test_learning_in_several_threads_leaves_the_threads_of_blas_as_they_were():
             np.testing.assert_array_equal(W, serial)
     after = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
     assert after == before
+
+
+def test_blas_keeps_to_one_thread_whichever_threads_learn():
+    def n_threads():
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    with (
+        threadpool_limits(2, "blas"),  # set by this thread, not by those that learn
+        ThreadPoolExecutor(1) as first,
+        ThreadPoolExecutor(1) as second,
+    ):
+        one = network._ONE_BLAS_THREAD
+        for thread, step, expected in (
+            (first, one.__enter__, {1}),
+            (second, one.__enter__, {1}),
+            (first, one.__exit__, {1}),
+            (second, one.__exit__, {2}),
+        ):
+            thread.submit(step).result()
+            assert n_threads() == expected

@@ -261,6 +261,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._n_inside == 0:
+                _free_control()
                 self._limit = _blas().limit(limits=1)
             self._n_inside += 1
 
@@ -268,7 +269,9 @@ class _OneBlasThread:
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:
+                _free_control()
                 self._limit.restore_original_limits()
+                _free_control()
 
 
 _ONE_BLAS_THREAD = _OneBlasThread()
@@ -287,6 +290,16 @@ def _blas() -> ThreadpoolController:
     import scipy.linalg.cython_blas  # noqa: F401  (the BLAS of the kernels, loaded to be found)
 
     return ThreadpoolController().select(user_api="blas")
+
+
+def _free_control() -> None:
+    """Let any thread set the number of BLAS threads.
+
+    From its version 3.8 on, threadpoolctl passes over all but the first one that did.
+    """
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 def _empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
