@@ -1,50 +1,125 @@
-"""What do rounds cost: in explained similarity, for many shards, and in time, on a cluster?"""
+"""What do rounds cost: in cost (9), in filters and directions found, and in time on a cluster?"""
 
 import pickle
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
 
 import click
 import numpy as np
+from scipy.stats import ortho_group
 from threadpoolctl import threadpool_limits
 
-from benchmarks.workloads import whitened_patches
+from benchmarks.workloads import raw_patches
 from hebbnmf import OnlineSNMF
+from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit
 from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.metrics import direction_alignment, fit_gabors
+from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 N_SAMPLES, N_HELD_OUT = 200_000, 5_000
 SHARDS = (4, 16, 64)
-ROUNDS = (1_000, 5_000, 20_000)
+ROUNDS = (None, 1_000, 5_000, 20_000)
 SLOW = {"initial_activity": 1000.0, "activity_gain": 0.01}  # section III.C
 
 
 @cache
-def patches():
-    X = whitened_patches(N_SAMPLES + N_HELD_OUT)
-    return X[:N_SAMPLES], X[N_SAMPLES:]
+def patches(seed):
+    raw = raw_patches(N_SAMPLES + N_HELD_OUT, seed=seed)
+    whitener = ZCAWhitener().fit(raw)
+    X = whitener.transform(raw)
+    return X[:N_SAMPLES], X[N_SAMPLES:], whitener
 
 
-def explained(n_shards, round_rows, n_samples=N_SAMPLES, **schedule):
-    """Explained similarity of held-out patches, m = 256; the shards take turns on one machine."""
-    X, held_out = patches()
+def in_rounds(X, n_shards, round_rows, n_components=256, **settings):
+    """Learn in rounds whose shards take turns on one machine."""
     with ThreadPoolExecutor(1) as executor:
-        model = OnlineSNMF(256, rank_penalty=1.0, **schedule)
-        fit(model, X[:n_samples], executor, n_shards=n_shards, round_rows=round_rows)
-    return model.score(held_out)
+        model = OnlineSNMF(n_components, **settings)
+        return fit(model, X, executor, n_shards=n_shards, round_rows=round_rows)
 
 
-def round_length_and_shards(**schedule):
-    """Share of the serial run's explained similarity, for shards and rounds of several sizes."""
-    serial = explained(1, 10**9, **schedule)
-    click.echo(f"serial: {serial:.4f}")
+def quality(seed, n_shards, round_rows, **schedule):
+    """Explained similarity of held-out patches, and the share of filters that are Gabors."""
+    X, held_out, whitener = patches(seed)
+    model = in_rounds(X, n_shards, round_rows, **schedule)
+    gabors = fit_gabors(image_filters(model.components_, whitener)).explained > 0.5
+    return model.score(held_out), gabors.mean()
+
+
+def spread(values):
+    return f"{np.mean(values):.3f} ({np.min(values):.3f} to {np.max(values):.3f})"
+
+
+def round_length_and_shards(seeds, **schedule):
+    """Compare with the serial run, for shards and rounds of several sizes."""
+    click.echo(f"whitened patches, {schedule or 'plain schedule'}, data sets {list(seeds)}:")
+    serial = np.array([quality(seed, 1, None, **schedule) for seed in seeds])
+    click.echo(f"serial: explains {spread(serial[:, 0])}, Gabors {spread(serial[:, 1])}")
     for n_shards in SHARDS:
         for round_rows in ROUNDS:
             # A shard of fewer rows than this has one round, the same for all longer ones.
-            if round_rows <= 2 * N_SAMPLES // n_shards:
-                share = explained(n_shards, round_rows, **schedule) / serial
-                click.echo(f"{n_shards:4d} shards, rounds of {round_rows:6d}: {share:.3f}")
+            if round_rows is None or round_rows <= 2 * N_SAMPLES // n_shards:
+                found = np.array(
+                    [quality(seed, n_shards, round_rows, **schedule) for seed in seeds]
+                )
+                click.echo(
+                    f"{n_shards:4d} shards, rounds of {round_rows or 'chosen':>6}: explain "
+                    f"{spread(found[:, 0] / serial[:, 0])} of serial, Gabors {spread(found[:, 1])}"
+                )
+
+
+def directions(seeds, n_samples=40_000, gain=0.1):
+    """Share of the sparse directions that four shards find, beside the serial engine's."""
+    click.echo(f"sparse directions, activity_gain={gain}, {n_samples} samples, {len(seeds)} seeds:")
+    for n in (2, 8, 16, 32):
+        found = []
+        for seed in seeds:
+            A = ortho_group.rvs(n, random_state=seed)
+            X = make_sparse_sources(n_samples, n, mixing=A, random_state=seed)
+            settings = {"n_components": 2 * n, "rank_penalty": n**2, "activity_gain": gain}
+            models = [
+                OnlineSNMF(**settings).partial_fit(X),
+                *(in_rounds(X, 4, round_rows, **settings) for round_rows in (None, 1000, 20_000)),
+            ]
+            found.append([direction_alignment(net.components_, A.T).found for net in models])
+        serial, *rounds = np.transpose(found)
+        click.echo(f"{n:4d} dimensions, serial {serial.mean():.3f}")
+        for round_rows, one in zip(("chosen", 1000, 20_000), rounds, strict=True):
+            error = np.std(one - serial, ddof=1) / np.sqrt(len(seeds))
+            click.echo(
+                f"     rounds of {round_rows:>6} {np.mean(one - serial):+.3f} +- {error:.3f}"
+            )
+
+
+def speed(n_turns=3):
+    """Time of learning in two shards on two cores, against that in one process."""
+    X = patches(0)[0]
+    with (
+        threadpool_limits(1),
+        ThreadPoolExecutor(2) as threads,
+        ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes,
+    ):
+        contestants = {"serial": lambda: OnlineSNMF(256).partial_fit(X)} | {
+            f"{kind}, rounds of {round_rows or 'chosen length'}": partial(
+                fit, OnlineSNMF(256), X, executor, n_shards=2, round_rows=round_rows
+            )
+            for kind, executor in (("threads", threads), ("processes", processes))
+            for round_rows in (None, 20_000)
+        }
+        found = [[timed(learn) for learn in contestants.values()] for _ in range(n_turns + 1)]
+    times = np.array(found[1:])
+    click.echo(f"{N_SAMPLES} samples, n = m = 256: {np.median(times[:, 0]):.2f} s; in two shards")
+    ratios = np.median(times[:, :1] / times, axis=0)
+    for name, ratio in list(zip(contestants, ratios, strict=True))[1:]:
+        click.echo(f"    {name}: {ratio:.2f} times faster")
+
+
+def timed(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def learn_timed(packed, rows):
@@ -55,15 +130,16 @@ def learn_timed(packed, rows):
     return time.perf_counter() - start
 
 
-def overhead(n_rows=20_000, n_rounds=3):
+def overhead(n_rows=20_000, n_rounds=7):
     """Time of a round on two worker processes beyond the learning of the slower one."""
     import dask.array as da
     from distributed import Client, LocalCluster
 
     from hebbnmf.distributed.executors import run
 
-    X = patches()[0][: 2 * n_rows]
-    model = OnlineSNMF(256, rank_penalty=1.0).partial_fit(X)
+    X = patches(0)[0][: 2 * n_rows]
+    model = OnlineSNMF(256).partial_fit(X)
+    del model.labels_  # as fit does
     packed = pickle.dumps(model)
     with (
         LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
@@ -82,9 +158,11 @@ def overhead(n_rows=20_000, n_rounds=3):
             if turn:
                 found.append((learning, whole))
     learning, whole = np.median(found, axis=0)
+    beyond = np.divide(*np.transpose(found)[::-1]) - 1
     click.echo(
         f"two shards of {n_rows} rows, n = m = 256: learning {learning:.3f} s, round {whole:.3f} s,"
-        f" overhead {whole / learning - 1:.1%}; {len(packed) / 1e6:.2f} MB sent to a worker"
+        f" overhead {np.median(beyond):.1%} ({beyond.min():.1%} to {beyond.max():.1%});"
+        f" {len(packed) / 1e6:.2f} MB sent to a worker"
     )
     outcome = learn_shard(packed, X[:720], False)
     back = len(pickle.dumps(outcome))
@@ -96,12 +174,17 @@ def overhead(n_rows=20_000, n_rounds=3):
 
 @click.command()
 @click.option("--schedules", is_flag=True, help="Also the schedule of section III.C.")
-def main(schedules):
-    """Measure the effect of rounds; about four minutes, seven with both schedules."""
-    overhead()
-    round_length_and_shards()
+@click.option("--seeds", default=3, show_default=True, help="Number of sets of patches.")
+def main(schedules, seeds):
+    """Measure the effect of rounds; about seven minutes, fourteen with both schedules."""
+    speed()
+    overhead()  # not before: Dask changes the environment of the processes that follow
+    directions(range(100, 120))
+    # Not 0, on which the pace of rounds of set length was chosen.
+    sets = range(1, 1 + seeds)
+    round_length_and_shards(sets)
     if schedules:
-        round_length_and_shards(**SLOW)
+        round_length_and_shards(sets, **SLOW)
 
 
 if __name__ == "__main__":

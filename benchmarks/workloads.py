@@ -15,8 +15,9 @@ from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
 
 @cache
-def raw_patches(n_samples, size=16):
-    patches = extract_patches(load_natural_images(), n_samples, size, dtype=float, random_state=0)
+def raw_patches(n_samples, size=16, seed=0):
+    images = load_natural_images()
+    patches = extract_patches(images, n_samples, size, dtype=float, random_state=seed)
     return PatchNormalizer().fit_transform(patches)
 
 
