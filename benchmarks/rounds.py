@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache, partial
 from multiprocessing import get_context
+from unittest.mock import patch
 
 import click
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import ortho_group
 from threadpoolctl import threadpool_limits
 
 from benchmarks.workloads import raw_patches
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, distributed
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit
 from hebbnmf.distributed.merging import learn_shard, merge
@@ -21,7 +22,7 @@ from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 N_SAMPLES, N_HELD_OUT = 200_000, 5_000
 SHARDS = (4, 16, 64)
-ROUNDS = (None, 1_000, 5_000, 20_000)
+PACES = (40, 10, 4, 1)
 SLOW = {"initial_activity": 1000.0, "activity_gain": 0.01}  # section III.C
 
 
@@ -53,21 +54,21 @@ def spread(values):
 
 
 def round_length_and_shards(seeds, **schedule):
-    """Compare with the serial run, for shards and rounds of several sizes."""
+    """Compare with the serial run, for shards, and for rounds of a share of the samples seen."""
     click.echo(f"whitened patches, {schedule or 'plain schedule'}, data sets {list(seeds)}:")
     serial = np.array([quality(seed, 1, None, **schedule) for seed in seeds])
     click.echo(f"serial: explains {spread(serial[:, 0])}, Gabors {spread(serial[:, 1])}")
     for n_shards in SHARDS:
-        for round_rows in ROUNDS:
-            # A shard of fewer rows than this has one round, the same for all longer ones.
-            if round_rows is None or round_rows <= 2 * N_SAMPLES // n_shards:
+        cases = [("chosen", None, 40), *((f"1/{pace} of seen", N_SAMPLES, pace) for pace in PACES)]
+        for name, round_rows, pace in cases:
+            with patch.object(distributed, "_PACE", pace):
                 found = np.array(
                     [quality(seed, n_shards, round_rows, **schedule) for seed in seeds]
                 )
-                click.echo(
-                    f"{n_shards:4d} shards, rounds of {round_rows or 'chosen':>6}: explain "
-                    f"{spread(found[:, 0] / serial[:, 0])} of serial, Gabors {spread(found[:, 1])}"
-                )
+            click.echo(
+                f"{n_shards:4d} shards, rounds {name:>12}: explain "
+                f"{spread(found[:, 0] / serial[:, 0])} of serial, Gabors {spread(found[:, 1])}"
+            )
 
 
 def directions(seeds, n_samples=40_000, gain=0.1):
@@ -81,8 +82,10 @@ def directions(seeds, n_samples=40_000, gain=0.1):
             settings = {"n_components": 2 * n, "rank_penalty": n**2, "activity_gain": gain}
             models = [
                 OnlineSNMF(**settings).partial_fit(X),
-                *(in_rounds(X, 4, round_rows, **settings) for round_rows in (None, 1000, 20_000)),
+                *(in_rounds(X, 4, round_rows, **settings) for round_rows in (None, n_samples)),
             ]
+            with patch.object(distributed, "_PACE", 4):
+                models.append(in_rounds(X, 4, n_samples, **settings))
             found.append([direction_alignment(net.components_, A.T).found for net in models])
         serial, *rounds = np.transpose(found)
         click.echo(f"{n:4d} dimensions, serial {serial.mean():.3f}")
@@ -180,7 +183,7 @@ def main(schedules, seeds):
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
     directions(range(100, 120))
-    # Not 0, on which the pace of rounds of set length was chosen.
+    # Not 0, on which the pace of rounds was first chosen.
     sets = range(1, 1 + seeds)
     round_length_and_shards(sets)
     if schedules:

@@ -28,9 +28,9 @@ __all__ = ["fit", "predict", "resume", "transform"]
 _GROWTH_ROWS = 8 * BLOCK
 # Samples seen before a round for each one that it presents. Its answers come from weights that are
 # late by a part of it: at 4 the network turns to sparse directions like a serial one that saw a
-# fifth less, and 4 shards lose 1.2 % of the explained similarity of whitened patches; at 20, 0.4 %;
-# at 40, 0.2 %.
-_PACE = 20
+# fifth less, and 4 shards lose 1.2 % of the explained similarity of whitened patches; at 10, 0.7 %;
+# at 20, 0.4 %; at 40, 0.2 %.
+_PACE = 40
 # Samples that the weights remember for each one of a round of chosen length, and the most rows of
 # a shard in it: enough to hide what a round costs.
 _COHERENCE = 4
@@ -84,7 +84,7 @@ def fit(
         default the length is chosen, round by round, so that the result is as good as a serial
         one: at most 20,160, and in all shards together at most a quarter of the samples that the
         weights remember, see Notes. Longer rounds cost less time. However it is set, a round
-        never presents more than a 20th of the samples seen before it.
+        never presents more than a 40th of the samples seen before it.
     checkpoint : path, optional
         File that the model is written to when it has grown and after every round; `resume` goes
         on from it.
