@@ -89,11 +89,9 @@ def directions(seeds, n_samples=40_000, gain=0.1):
             found.append([direction_alignment(net.components_, A.T).found for net in models])
         serial, *rounds = np.transpose(found)
         click.echo(f"{n:4d} dimensions, serial {serial.mean():.3f}")
-        for round_rows, one in zip(("chosen", 1000, 20_000), rounds, strict=True):
+        for name, one in zip(("chosen", "1/40 of seen", "1/4 of seen"), rounds, strict=True):
             error = np.std(one - serial, ddof=1) / np.sqrt(len(seeds))
-            click.echo(
-                f"     rounds of {round_rows:>6} {np.mean(one - serial):+.3f} +- {error:.3f}"
-            )
+            click.echo(f"     rounds {name:>12} {np.mean(one - serial):+.3f} +- {error:.3f}")
 
 
 def speed(n_turns=3):
