@@ -72,6 +72,31 @@ def test_a_chunk_with_other_feature_names_is_refused_and_not_learned(X):
     np.testing.assert_array_equal(net.components_, before)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_data_that_are_refused_leave_a_fitted_model_as_it_was(X, bad, method):
+    frame = pd.DataFrame(X, columns=list("abc"))
+    net = OnlineSNMF(2).fit(frame)
+    before = net.transform(frame)
+    with pytest.raises(ValueError, match=r"NaN|infinity|squared norm|names should match"):
+        getattr(net, method)(pd.DataFrame([[1.0, bad]], columns=list("pq")))
+    assert (net.n_features_in_, list(net.feature_names_in_)) == (3, list("abc"))
+    np.testing.assert_array_equal(net.transform(frame), before)
+
+
+def test_frames_in_single_precision_stay_so_in_every_library(X):
+    narrow = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
+    for frame in (narrow, narrow.astype("Float32"), pl.from_pandas(narrow)):
+        assert OnlineSNMF(2).fit(frame).components_.dtype == np.float32
+    for frame in (narrow.astype({"a": float}), pl.from_pandas(narrow).cast(pl.Float64)):
+        assert OnlineSNMF(2).fit(frame).components_.dtype == np.float64
+
+
+def test_a_frame_that_is_not_computed_yet_is_refused(X):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame.*pass X\.collect\(\)"):
+        OnlineSNMF(2).fit(pl.DataFrame(X, schema=list("abc")).lazy())
+
+
 def test_no_recruited_unit_means_no_column_in_every_container(X):
     net = OnlineSNMF(2, rank_penalty=1e9).partial_fit(X)
     assert net.transform(X).shape == (40, 0)

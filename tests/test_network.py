@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hebbnmf import Network, network
+from hebbnmf._blas import ONE_BLAS_THREAD
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.dynamics import FEW_UNITS
 from hebbnmf.learning import answer_block, learn_block
@@ -190,7 +191,7 @@ def test_blas_keeps_to_one_thread_whichever_threads_learn():
         ThreadPoolExecutor(1) as first,
         ThreadPoolExecutor(1) as second,
     ):
-        one = network._ONE_BLAS_THREAD
+        one = ONE_BLAS_THREAD
         for thread, step, expected in (
             (first, one.__enter__, {1}),
             (second, one.__enter__, {1}),

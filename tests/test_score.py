@@ -29,7 +29,7 @@ def named(frame, X, names="abc"):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_samples", [3, 200])
+@pytest.mark.parametrize("n_samples", [3, 200, 5000])
 def test_score_is_one_less_the_share_of_the_whole_matrix_of_similarities(n_samples, dtype):
     X = make_sparse_sources(n_samples, 6, random_state=0).astype(dtype)
     net = OnlineSNMF(8).fit(X)

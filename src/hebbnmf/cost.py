@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 from sklearn.utils import check_array, column_or_1d
 
+from hebbnmf._blas import ONE_BLAS_THREAD
+
 # Rows folded into the triangle at a time: enough for BLAS-3 speed, few enough to copy cheaply.
 _BLOCK_ROWS = 1024
 # Width of the Householder panels: 8 and 32 columns measure alike, 1 is 2 to 7 times slower.
@@ -110,10 +112,11 @@ class RunningCost:
         if size > len(triangle):
             triangle = np.pad(triangle, (0, size - len(triangle)))
         panel = min(_PANEL, size)
-        for start in range(0, len(X), _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            block = np.asfortranarray(np.hstack([X[rows], Y[rows]]))
-            triangle = lapack.dtpqrt(0, panel, triangle, block, overwrite_b=1)[0]
+        with ONE_BLAS_THREAD:
+            for start in range(0, len(X), _BLOCK_ROWS):
+                rows = slice(start, start + _BLOCK_ROWS)
+                block = np.asfortranarray(np.hstack([X[rows], Y[rows]]))
+                triangle = lapack.dtpqrt(0, panel, triangle, block, overwrite_b=1)[0]
         self.triangle = triangle
         self.n_features = X.shape[1]
         self.n_samples += len(X)
@@ -123,6 +126,12 @@ class RunningCost:
         """Cost (9) of all samples so far; 0 before the first."""
         x, y = np.split(self.triangle, [self.n_features], axis=1)
         return float(np.sum((x @ x.T - y @ y.T) ** 2))  # |R S R'|^2
+
+    @property
+    def of_silence(self) -> float:
+        """Cost (9) had all answers been zero, ``|X X'|^2``."""
+        x = self.triangle[:, : self.n_features]
+        return float(np.sum((x @ x.T) ** 2))
 
     def _size_after(self, n_features: int, n_components: int) -> int:
         if self.n_samples:

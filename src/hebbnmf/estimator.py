@@ -18,11 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.cost import RunningCost, cluster_labels, snmf_cost
+from hebbnmf.cost import RunningCost, cluster_labels
 from hebbnmf.network import BLOCK, FloatArray, Network
 
 # Rows that are presented between two looks at the answers; it bounds the memory they take.
 _CHUNK = 8 * BLOCK
+# What scikit-learn notes of the features.
+_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
 class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -298,14 +300,18 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         (1.0, 0.0)
         """
         check_is_fitted(self)
-        rows = self._validate(X, reset=False)
-        Y, n_unconverged = self._network.answer(rows)
-        self._warn(n_unconverged, len(rows))
+        X = self._validate(X, reset=False)
         # The score has no scale, but its parts have that of |x|^4, beyond the range of numbers.
-        exponent = np.frexp(np.abs(rows).max())[1]
-        rows, Y = np.ldexp(rows, -exponent), np.ldexp(Y, -exponent)
-        whole = snmf_cost(rows, np.empty((len(rows), 0)))
-        return 1 - snmf_cost(rows, Y) / whole if whole > 0 else 1.0
+        exponent = np.frexp(np.abs(X).max())[1]
+        cost = RunningCost()
+        n_unconverged = 0
+        for rows in _batches(len(X), 8 * _CHUNK):
+            Y, failed = self._network.answer(X[rows])
+            cost.update(np.ldexp(X[rows], -exponent), np.ldexp(Y, -exponent))
+            n_unconverged += failed
+        self._warn(n_unconverged, len(X))
+        whole = cost.of_silence
+        return 1 - cost.value / whole if whole > 0 else 1.0
 
     @property
     def components_(self) -> FloatArray:
@@ -354,6 +360,23 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         """Check parameters and data; only then make the network, or set its rules anew."""
         settings = self._checked_settings()
+        known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
+        try:
+            rows = self._checked_rows(X, reset=reset)
+        except BaseException:
+            # scikit-learn notes the features of data before it has seen that they are bad.
+            for name in _FEATURES:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(known)
+            raise
+        if reset:
+            self._network = Network(rows.shape[1], dtype=rows.dtype, **settings)
+            self._running_cost = RunningCost() if self.track_cost else None
+        else:
+            self._network.configure(**settings)
+        return rows
+
+    def _checked_rows(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         rows = X if not reset and self._is_ready(X) else self._validated(X, reset=reset)
         # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
         limit = min(float(np.finfo(rows.dtype).max), float(np.sqrt(np.finfo(np.float64).max)))
@@ -365,15 +388,16 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
                 f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} "
                 f"for {rows.dtype}: divide X by a factor, and rank_penalty by its fourth power."
             )
-        if reset:
-            self._network = Network(rows.shape[1], dtype=rows.dtype, **settings)
-            self._running_cost = RunningCost() if self.track_cost else None
-        else:
-            self._network.configure(**settings)
         return rows
 
     def _validated(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        dtype = [np.float64, np.float32] if reset else self._network.dtype
+        if hasattr(X, "collect"):
+            raise TypeError(
+                f"X is a {type(X).__name__}, whose rows are not known yet: pass X.collect()."
+            )
+        dtype: Any = [np.float64, np.float32] if reset else self._network.dtype
+        if reset and _is_single(getattr(X, "dtypes", ())):
+            dtype = np.float32
         with np.errstate(over="ignore"):
             return validate_data(self, X, dtype=dtype, order="C", reset=reset)
 
@@ -449,6 +473,11 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
 def _batches(n_samples: int, size: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n_samples, size))
+
+
+def _is_single(dtypes: Any) -> bool:
+    """Whether all columns of a frame have single precision, whatever its library calls it."""
+    return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
 
 
 def _is_bool(value: object) -> bool:

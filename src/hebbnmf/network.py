@@ -18,16 +18,13 @@ lambda     rank regularizer of Eq. (4)         ``rank_penalty``; ``threshold`` i
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from joblib import cpu_count
 from numpy.typing import DTypeLike, NDArray
-from threadpoolctl import ThreadpoolController
 
+from hebbnmf._blas import ONE_BLAS_THREAD, one_blas_thread
 from hebbnmf.learning import Rules, answer_block, learn_block
 from hebbnmf.plasticity import Weights
 
@@ -186,7 +183,9 @@ class Network:
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
         n_unconverged = 0
-        with _one_blas_thread(self.n_features, self.n_units, min(len(X), BLOCK)):
+        with one_blas_thread(
+            self.n_features, min(len(X), BLOCK), max(self.n_units, min(len(X), BLOCK))
+        ):
             for start in range(0, len(X), BLOCK):
                 rows = _writable(X[start : start + BLOCK])
                 self._reserve(self.n_units + len(rows))
@@ -215,7 +214,7 @@ class Network:
         if len(starts) < 2:
             return Y, sum(map(answer_from, starts))
         # The division into blocks does not depend on the number of threads: neither do answers.
-        with _ONE_BLAS_THREAD, ThreadPoolExecutor(cpu_count()) as pool:
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(cpu_count()) as pool:
             return Y, sum(pool.map(answer_from, starts))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -244,62 +243,6 @@ class Network:
 def _writable(array: Any) -> Any:
     """Copy an array if it is read-only: for such arrays numba would compile a kernel of its own."""
     return array if array.flags.writeable else array.copy()
-
-
-class _OneBlasThread:
-    """Keep BLAS to one thread in a with block, also where several threads enter it.
-
-    Beside a busy neighbour a second BLAS thread makes learning three times slower, and alone it
-    gains nothing. The number of threads also decides the last bits of a product, and belongs to
-    the whole process: the first to enter sets it, the last to leave restores it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_inside = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._n_inside == 0:
-                _free_control()
-                self._limit = _blas().limit(limits=1)
-            self._n_inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                _free_control()
-                self._limit.restore_original_limits()
-                _free_control()
-
-
-_ONE_BLAS_THREAD = _OneBlasThread()
-# Multiplications below which BLAS takes one thread of its own accord; asking for it costs 10 us.
-_SMALL_PRODUCT = 2**18
-
-
-def _one_blas_thread(n: int, n_units: int, n_samples: int) -> AbstractContextManager[None]:
-    """Keep BLAS to one thread while blocks of so many samples are learned."""
-    small = n * n_samples * max(n_units, n_samples) <= _SMALL_PRODUCT
-    return nullcontext() if small else _ONE_BLAS_THREAD
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    import scipy.linalg.cython_blas  # noqa: F401  (the BLAS of the kernels, loaded to be found)
-
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _free_control() -> None:
-    """Let any thread set the number of BLAS threads.
-
-    From its version 3.8 on, threadpoolctl passes over all but the first one that did.
-    """
-    for library in _blas().lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
 
 
 def _empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:

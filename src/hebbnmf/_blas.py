@@ -1,0 +1,63 @@
+"""The only place that sets the number of BLAS threads."""
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from math import prod
+from threading import Lock
+
+from threadpoolctl import ThreadpoolController
+
+
+class _OneBlasThread:
+    """Keep BLAS to one thread in a with block, also where several threads enter it.
+
+    Beside a busy neighbour a second BLAS thread makes learning three times slower, and alone it
+    gains nothing. The number of threads also decides the last bits of a product, and belongs to
+    the whole process: the first to enter sets it, the last to leave restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                _free_control()
+                self._limit = _blas().limit(limits=1)
+            self._n_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _free_control()
+                self._limit.restore_original_limits()
+                _free_control()
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
+# Multiplications below which BLAS takes one thread of its own accord; asking for it costs 10 us.
+_SMALL_PRODUCT = 2**18
+
+
+def one_blas_thread(*sizes: int) -> AbstractContextManager[None]:
+    """Keep BLAS to one thread for products of matrices of such sizes, one after the other."""
+    return nullcontext() if prod(sizes) <= _SMALL_PRODUCT else ONE_BLAS_THREAD
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    import scipy.linalg.cython_blas  # noqa: F401  (the BLAS of the kernels, loaded to be found)
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _free_control() -> None:
+    """Let any thread set the number of BLAS threads.
+
+    From its version 3.8 on, threadpoolctl passes over all but the first one that did.
+    """
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
