@@ -10,6 +10,8 @@ import sys
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from hebbnmf.network import BLOCK
@@ -503,7 +505,7 @@ def test_a_missing_file_and_a_folder_are_reported_by_the_system(tmp_path, name):
         ([], {}, "the list of paths is empty"),
         (5, {}, "cannot be streamed"),
         (iter([]), {}, "empty"),
-        (iter([[1, 2], [1, 2, 3]]), {}, "item 1 .* 3 columns where the first had 2"),
+        (iter([[1, 2], [1, 2, 3]]), {}, "item 1 .* 3 columns without names, but the first has 2"),
         (np.zeros(3), {}, "two dimensions"),
         (np.array([["a"]]), {}, "real numbers"),
         (np.zeros((0, 3)), {}, "no row to give"),
@@ -643,3 +645,22 @@ def test_a_stream_ended_early_goes_on_at_the_next_row():
     again = open_stream(X)
     again.seek(stream.position)
     assert np.array_equal(np.concatenate(list(again)), X[30:])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_names_whole_or_in_chunks(X, frame):
+    whole = frame({name: X[:, j] for j, name in enumerate(NAMES)})
+    stream = open_stream(whole, columns=["d", "a"])
+    assert stream.feature_names == ["d", "a"]
+    np.testing.assert_array_equal(np.vstack(list(stream)), X[:, [2, 0]])
+    chunks = open_stream([whole[:50], whole[50:]])
+    assert chunks.feature_names == NAMES
+    np.testing.assert_array_equal(np.vstack(list(chunks)), X)
+    with pytest.raises(
+        StreamError, match=r"item 1 .* columns d, b c, a, but the first has .* a, b"
+    ):
+        list(open_stream([whole[:50], whole[50:][NAMES[::-1]]]))
+
+
+def test_columns_that_are_numbered_have_no_names(X):
+    assert open_stream(pd.DataFrame(X)).feature_names is None

@@ -9,8 +9,10 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
@@ -127,15 +129,26 @@ def test_names_of_features_are_kept_checked_and_stored(tmp_path, data):
     assert (weights(model), list(model.feature_names_in_)) == (before, list("abcd"))
 
 
-def test_names_do_not_outlive_preprocessing_that_changes_the_features(tmp_path, data):
+def test_names_go_through_preprocessing(tmp_path, data):
     X = np.load(data / "x.npy")
+    frame = pd.DataFrame(X, columns=list("abcd"))
     path = write_csv(tmp_path / "a.csv", X, "abcd")
-    pca = PCA(2).fit(X)
-    model = train(new_model(), open_stream(path), preprocessing=[pca])
-    assert model.n_features_in_ == 2
-    assert not hasattr(model, "feature_names_in_")
-    train(model, open_stream(path), preprocessing=[pca])
-    assert model.n_samples_seen_ == 2 * len(X)
+    swapped = write_csv(tmp_path / "b.csv", X, "abdc")
+    for step, names in (
+        (StandardScaler().fit(frame), "a b c d"),
+        (StandardScaler().fit(X), "a b c d"),
+        (PCA(2).fit(frame), "pca0 pca1"),
+        (FunctionTransformer(np.abs).fit(X), ""),
+    ):
+        model = train(new_model(), open_stream(path), preprocessing=[step])
+        train(model, open_stream(X), preprocessing=[step])
+        assert list(getattr(model, "feature_names_in_", ())) == names.split()
+        assert list(getattr(step, "feature_names_in_", "abcd")) == list("abcd")
+        assert model.n_samples_seen_ == 2 * len(X)
+        if hasattr(step, "feature_names_in_") or names == "a b c d":
+            with pytest.raises(ValueError, match=r"not equal to feature_names_in_|but the model"):
+                train(model, open_stream(swapped), preprocessing=[step])
+            assert model.n_samples_seen_ == 2 * len(X)
 
 
 @pytest.mark.parametrize("signum", SIGNALS)

@@ -10,11 +10,13 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.archives import remove_leftovers
 from hebbnmf.estimator import OnlineSNMF
 from hebbnmf.persistence import read, save
 from hebbnmf.streams import Stream
+from hebbnmf.streams.readers import describe
 
 __all__ = ["TrainingInterrupted", "resume", "train"]
 
@@ -98,8 +100,7 @@ def train(
         raise ValueError(f"every_seconds={every_seconds!r} cannot be used: set it to seconds >= 0.")
     if every is None and every_seconds is None:
         every_seconds = _DEFAULT_SECONDS
-    if model.__sklearn_is_fitted__() and not preprocessing:
-        stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
+    names = _checked_names(model, stream, preprocessing)
     position = stream.position
 
     def store() -> None:
@@ -112,8 +113,9 @@ def train(
             try:
                 with caught.waiting():
                     chunk = next(stream, None)
-                    for step in preprocessing if chunk is not None else ():
-                        chunk = step.transform(chunk)
+                    with _unnamed(*preprocessing):
+                        for step in preprocessing if chunk is not None else ():
+                            chunk = step.transform(chunk)
             except _Caught:
                 break
             except BaseException:
@@ -122,7 +124,10 @@ def train(
                 raise
             if chunk is None:
                 break
-            _learn(model, chunk, stream.feature_names)
+            with _unnamed(model):
+                model.partial_fit(chunk)
+            if names is not None:
+                model.feature_names_in_ = names
             position = stream.position
             if on_progress is not None:
                 on_progress(len(chunk))
@@ -141,15 +146,38 @@ def train(
     return model
 
 
-def _learn(model: OnlineSNMF, chunk: Any, names: list[str] | None) -> None:
-    """Learn a chunk, a bare array, whose names were compared for the whole stream."""
-    known = model.__dict__.pop("feature_names_in_", names)
+def _checked_names(
+    model: OnlineSNMF, stream: Stream, preprocessing: Sequence[Any]
+) -> NDArray[np.object_] | None:
+    """Names of the model's features, once they are compared with those that it knows."""
+    names = stream.feature_names
+    for step in preprocessing:
+        if names is not None and hasattr(step, "get_feature_names_out"):
+            names = list(step.get_feature_names_out(names))  # refuses others than it was fitted to
+        else:
+            names = None
+    if model.__sklearn_is_fitted__():
+        known = getattr(model, "feature_names_in_", None)
+        if not preprocessing:
+            stream.require(model.n_features_in_, known)
+        elif names is not None and known is not None and names != list(known):
+            raise ValueError(
+                f"preprocessing gives {describe(len(names), names)}, but the model learned "
+                f"{describe(len(known), list(known))}; choose the columns that it learned."
+            )
+    return None if names is None else np.array(names, dtype=object)
+
+
+@contextmanager
+def _unnamed(*estimators: Any) -> Iterator[None]:
+    """Hide names of features from chunks, which are bare arrays: streams compare them once."""
+    names = [estimator.__dict__.pop("feature_names_in_", None) for estimator in estimators]
     try:
-        model.partial_fit(chunk)
+        yield
     finally:
-        # Preprocessing may have changed the number of features: their names are then not known.
-        if known is not None and len(known) == getattr(model, "n_features_in_", None):
-            model.feature_names_in_ = np.array(known, dtype=object)
+        for estimator, known in zip(estimators, names, strict=True):
+            if known is not None:
+                estimator.feature_names_in_ = known
 
 
 def resume(

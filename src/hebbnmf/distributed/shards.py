@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hebbnmf.network import BLOCK
 from hebbnmf.streams import open_stream
-from hebbnmf.streams.ordering import describe
+from hebbnmf.streams.readers import describe
 
 
 class Rows(NamedTuple):

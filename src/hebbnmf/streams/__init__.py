@@ -17,8 +17,16 @@ from numpy.typing import DTypeLike
 from hebbnmf.network import BLOCK
 from hebbnmf.streams.arrays import ArrayReader, IterableReader, NpyReader, NpzReader, RawReader
 from hebbnmf.streams.lines import DelimitedReader, JsonReader
-from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed, describe
-from hebbnmf.streams.readers import BadRows, Columns, FloatArray, IndexedReader, Reader, StreamError
+from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
+from hebbnmf.streams.readers import (
+    BadRows,
+    Columns,
+    FloatArray,
+    IndexedReader,
+    Reader,
+    StreamError,
+    describe,
+)
 from hebbnmf.streams.tables import ArrowReader, Hdf5Reader, ParquetReader
 
 __all__ = ["Stream", "StreamError", "open_stream"]

@@ -17,6 +17,7 @@ from hebbnmf.streams.readers import (
     IndexedReader,
     StreamError,
     check_matrix,
+    describe,
 )
 
 # Bytes read at a time where a format leaves the choice to us.
@@ -24,14 +25,14 @@ _PIECE = 2**20
 
 
 class ArrayReader(IndexedReader):
-    """Rows of an array in memory."""
+    """Rows of an array or a frame in memory."""
 
     def __init__(self, X: Any, columns: Columns, bad: BadRows, dtype: np.dtype[Any]) -> None:
-        super().__init__("the array", bad, dtype)
+        super().__init__("the array" if column_names(X) is None else "the frame", bad, dtype)
         self._X = np.asarray(X)
         check_matrix(self._X.shape, self._X.dtype, self.name)
         self.n_rows = len(self._X)
-        self._choose(columns, self._X.shape[1], None)
+        self._choose(columns, self._X.shape[1], column_names(X))
 
     def fetch(self, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
         """Give rows of the array."""
@@ -209,7 +210,7 @@ class IterableReader(BlockReader):
             raise StreamError("the iterable is empty: give one that yields rows or chunks.")
         self._peeked: NDArray[Any] | None = first
         self._passed = 0
-        self._choose(columns, first.shape[1], None)
+        self._choose(columns, first.shape[1], self._names)
 
     def blocks(self, start: int) -> Iterator[NDArray[Any]]:
         """Iterate, passing over the rows before `start`."""
@@ -229,18 +230,26 @@ class IterableReader(BlockReader):
         return next(self._stock, None) if block is None else block
 
     def _matrices(self) -> Iterator[NDArray[Any]]:
-        width = None
         for number, item in enumerate(self._iterable):
             rows = np.asarray(item)
             rows = rows[None] if rows.ndim == 1 else rows
             check_matrix(rows.shape, rows.dtype, f"item {number} of the iterable")
-            width = rows.shape[1] if width is None else width
-            if rows.shape[1] != width:
+            own = (rows.shape[1], column_names(item))
+            if number == 0:
+                first = own
+                self._names = own[1]
+            if own != first:
                 raise StreamError(
-                    f"item {number} of the iterable has {rows.shape[1]} columns where the first "
-                    f"had {width}; give rows of one width."
+                    f"item {number} of the iterable has {describe(*own)}, but the first has "
+                    f"{describe(*first)}; give rows of the same columns, in one order."
                 )
             yield rows
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame; None for an array, and for columns that are numbered."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, int], bool, np.dtype[Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf.streams.readers import FloatArray, IndexedReader, Reader, StreamError
+from hebbnmf.streams.readers import FloatArray, IndexedReader, Reader, StreamError, describe
 
 
 def permutation(n: int, *key: int) -> NDArray[np.intp]:
@@ -222,10 +222,3 @@ def check_alike(reader: Reader, first: Reader) -> None:
             f"{reader.name} has {describe(*own)}, but the files before it have "
             f"{describe(*others)}; choose columns that all files have."
         )
-
-
-def describe(n_features: int, names: list[str] | None) -> str:
-    """Say in words which columns there are."""
-    if names is None:
-        return f"{n_features} columns without names"
-    return f"the columns {', '.join(names)}"

@@ -251,3 +251,10 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Non
 
 def _number(rows: slice | NDArray[np.intp], i: int) -> int:
     return int(rows.start + i if isinstance(rows, slice) else rows[i])
+
+
+def describe(n_features: int, names: list[str] | None) -> str:
+    """Say in words which columns there are."""
+    if names is None:
+        return f"{n_features} columns without names"
+    return f"the columns {', '.join(names)}"
