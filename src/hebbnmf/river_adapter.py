@@ -14,8 +14,8 @@ from hebbnmf.estimator import OnlineSNMF
 from hebbnmf.network import FloatArray, Network
 
 try:
-    import pandas as pd
     from river import base
+    from river.utils.dataframe import into_frame, to_native_frame, to_native_series, to_numpy
 except ImportError as error:
     raise ImportError(
         f"hebbnmf.river_adapter needs {error.name}: install the extra by "
@@ -46,6 +46,14 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     initial_activity, activity_gain, dynamics, tol, max_sweeps
         As in `OnlineSNMF`.
 
+    Notes
+    -----
+    river takes a transformer for a step that learns when it transforms: under
+    `river.compose.learn_during_predict` it would not learn, so leave that out. Units have no
+    centres, which `river.metrics.Silhouette` would need; metrics that compare labels, such as
+    `AdjustedRand`, work. Units of two networks in one union have the same names: put a
+    `river.compose.Prefixer` after each.
+
     Examples
     --------
     >>> from hebbnmf.river_adapter import RiverSNMF
@@ -56,7 +64,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     >>> model.predict_one({"a": 3.0}), model.predict_one({"a": -3.0})
     (1, 0)
     >>> sorted(model.transform_one({"a": 3.0}))
-    [0, 1]
+    ['unit0', 'unit1']
     """
 
     def __init__(
@@ -77,8 +85,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self.dynamics = dynamics
         self.tol = tol
         self.max_sweeps = max_sweeps
-        settings = OnlineSNMF(**self._get_params())._checked_settings()
-        self._network = Network(0, **settings)
+        self._network = Network(0, **self._settings())
         self._columns: dict[Hashable, int] = {}
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
@@ -91,15 +98,16 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         """
         self._learn(x, np.array([list(x.values())], np.float64))
 
-    def learn_many(self, X: pd.DataFrame) -> None:
+    def learn_many(self, X: Any) -> None:
         """Learn from the rows of a frame, one after the other.
 
         Parameters
         ----------
-        X : pandas.DataFrame
+        X : frame of pandas, polars or pyarrow
             The samples; absent features are absent columns, or zeros.
         """
-        self._learn(X.columns, X.to_numpy(np.float64))
+        frame = into_frame(X)
+        self._learn(frame.columns, to_numpy(frame))
 
     def transform_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
         """Answer a sample with the weights as they are.
@@ -112,25 +120,27 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         Returns
         -------
         dict
-            The answer of each unit recruited so far, by its number.
+            The answer of each unit recruited so far, as ``unit0``, ``unit1`` and so on.
         """
         Y = self._answer(x, np.array([list(x.values())], np.float64))
-        return dict(enumerate(Y[0].tolist()))
+        return dict(zip(_unit_names(Y), Y[0].tolist(), strict=True))
 
-    def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
+    def transform_many(self, X: Any) -> Any:
         """Answer the rows of a frame with the weights as they are.
 
         Parameters
         ----------
-        X : pandas.DataFrame
+        X : frame of pandas, polars or pyarrow
             The samples.
 
         Returns
         -------
-        pandas.DataFrame
+        frame of the same library
             The answers, one column for each unit recruited so far, with the index of `X`.
         """
-        return pd.DataFrame(self._answer(X.columns, X.to_numpy(np.float64)), index=X.index)
+        frame = into_frame(X)
+        Y = self._answer(frame.columns, to_numpy(frame))
+        return to_native_frame(Y, columns=_unit_names(Y), like=frame)
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> int:
         """Name the unit that answers a sample most strongly.
@@ -146,6 +156,47 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             The unit; -1 where all are silent, as they are before the first is recruited.
         """
         return int(cluster_labels(self._answer(x, np.array([list(x.values())], np.float64)))[0])
+
+    def predict_many(self, X: Any) -> Any:
+        """Name the unit that answers each row of a frame most strongly.
+
+        Parameters
+        ----------
+        X : frame of pandas, polars or pyarrow
+            The samples.
+
+        Returns
+        -------
+        series of the same library
+            The units, as in `predict_one`.
+        """
+        frame = into_frame(X)
+        labels = cluster_labels(self._answer(frame.columns, to_numpy(frame)))
+        return to_native_series(labels, name="label", like=frame)
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Any:
+        """Copy the model, with other parameters if given, and with what it learned if asked for.
+
+        Parameters
+        ----------
+        new_params : dict, optional
+            Parameters that differ.
+        include_attributes : bool, default=False
+            Whether the copy goes on from what was learned, by the new parameters.
+
+        Returns
+        -------
+        RiverSNMF
+            The copy.
+        """
+        copied = super().clone(new_params, include_attributes)
+        copied._network.configure(**copied._settings())
+        return copied
+
+    def _settings(self) -> dict[str, Any]:
+        return OnlineSNMF(**self._get_params())._checked_settings()
 
     def _learn(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> None:
         columns, rows = self._placed(names, values)
@@ -178,8 +229,6 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             )
         columns = dict(self._columns)
         places = [columns.setdefault(name, len(columns)) for name in names]
-        if len(set(places)) < len(places):
-            raise ValueError(f"two columns of {list(names)} have one name: rename one of them.")
         rows = np.zeros((len(values), len(columns)))
         rows[:, places] = values
         return columns, rows
@@ -192,3 +241,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def _unit_names(Y: FloatArray) -> list[str]:
+    # Not bare numbers, which may be the names of features in a union, and which frames refuse.
+    return [f"unit{k}" for k in range(Y.shape[1])]
