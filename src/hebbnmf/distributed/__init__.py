@@ -31,9 +31,7 @@ _GROWTH_ROWS = 8 * BLOCK
 # fifth less, and 4 shards lose 1.2 % of the explained similarity of whitened patches; at 10, 0.7 %;
 # at 20, 0.4 %; at 40, 0.2 %.
 _PACE = 40
-# Samples that the weights remember for each one of a round of chosen length, and the most rows of
-# a shard in it: enough to hide what a round costs.
-_COHERENCE = 4
+# Rows of a shard in a round of chosen length, at most: enough to hide what a round costs.
 _LONGEST_ROUND = 280 * BLOCK
 
 
@@ -82,9 +80,9 @@ def fit(
     round_rows : int, optional
         Samples of a shard in a round at most, rounded up to whole blocks of 72, the engine's. By
         default the length is chosen, round by round, so that the result is as good as a serial
-        one: at most 20,160, and in all shards together at most a quarter of the samples that the
-        weights remember, see Notes. Longer rounds cost less time. However it is set, a round
-        never presents more than a 40th of the samples seen before it.
+        one: at most 20,160, and in all shards together no more samples than the weights remember,
+        see Notes. However it is set, a round presents no more than a 40th of the samples seen
+        before it, but at least a block of each shard.
     checkpoint : path, optional
         File that the model is written to when it has grown and after every round; `resume` goes
         on from it.
@@ -274,7 +272,7 @@ def _rows_of_a_shard(course: _Course, model: OnlineSNMF, n_active: int) -> int:
         return longest
     n_all = model.n_samples_seen_ // _PACE
     if course.round_rows is None:
-        n_all = min(n_all, course.n_remembered // _COHERENCE)
+        n_all = min(n_all, course.n_remembered)
     return max(BLOCK, min(longest, n_all // n_active // BLOCK * BLOCK))
 
 
