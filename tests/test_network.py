@@ -2,6 +2,7 @@
 
 import copy
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -200,3 +201,34 @@ def test_blas_keeps_to_one_thread_whichever_threads_learn():
         ):
             thread.submit(step).result()
             assert n_threads() == expected
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="half a minute without compilation")
+def test_bits_do_not_depend_on_the_threads_of_blas_while_units_are_recruited():
+    X = np.random.default_rng(0).normal(size=(1440, 30))
+    X[:720, 3:] = 0  # few units at first, then some five hundred
+
+    def learned(n_rows):
+        net = Network(30, 600, rank_penalty=0.0)
+        for start in range(0, len(X), n_rows):
+            net.learn(X[start : start + n_rows])
+        return net.components
+
+    with threadpool_limits(1, "blas"):
+        expected = learned(1440)
+    assert len(expected) > 300
+    with threadpool_limits(2, "blas"):
+        for n_rows in (72, 720, 1440):
+            np.testing.assert_array_equal(learned(n_rows), expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_forked_while_another_thread_learns_can_learn():
+    with ONE_BLAS_THREAD._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends the child if it hangs
+            with ONE_BLAS_THREAD:
+                os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

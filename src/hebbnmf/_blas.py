@@ -1,5 +1,6 @@
 """The only place that sets the number of BLAS threads."""
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from math import prod
@@ -17,6 +18,10 @@ class _OneBlasThread:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget who is inside."""
         self._lock = Lock()
         self._n_inside = 0
 
@@ -37,6 +42,9 @@ class _OneBlasThread:
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
+if hasattr(os, "register_at_fork"):
+    # A thread that held the lock when the process was forked is not there to release it.
+    os.register_at_fork(after_in_child=ONE_BLAS_THREAD.reset)
 # Multiplications below which BLAS takes one thread of its own accord; asking for it costs 10 us.
 _SMALL_PRODUCT = 2**18
 

@@ -183,9 +183,10 @@ class Network:
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
         n_unconverged = 0
-        with one_blas_thread(
-            self.n_features, min(len(X), BLOCK), max(self.n_units, min(len(X), BLOCK))
-        ):
+        n_rows = min(len(X), BLOCK)
+        # The most units that this call may reach, lest bits depend on where another one begins.
+        most = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
+        with one_blas_thread(self.n_features, n_rows, most):
             for start in range(0, len(X), BLOCK):
                 rows = _writable(X[start : start + BLOCK])
                 self._reserve(self.n_units + len(rows))
