@@ -2,9 +2,17 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,15 +21,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client, LocalCluster
 from numba import config
+from scipy.sparse import csr_array
 from scipy.stats import ortho_group
 
-from hebbnmf import OnlineSNMF, snmf_cost
+from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import fit, predict, resume, transform
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.metrics import direction_alignment
 from hebbnmf.network import BLOCK
+from hebbnmf.persistence import load, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
 SLOW_SCHEDULE = {"initial_activity": 30.0, "activity_gain": 0.1}
@@ -314,15 +325,16 @@ class TestCheckpoint:
         assert sum(seen) == 2 * len(X)
 
     def test_another_file_is_refused(self, X, threads, tmp_path):
-        from hebbnmf.persistence import save
-
         save(OnlineSNMF(10).fit(X), tmp_path / "net.npz")
         with pytest.raises(ValueError, match="no checkpoint of a training in rounds"):
             resume(tmp_path / "net.npz", X, threads)
 
     def test_other_data_are_refused(self, X, threads, tmp_path):
         fit(OnlineSNMF(10), X, threads, n_shards=2, checkpoint=tmp_path / "net.npz")
-        for data, extent in ((X[:-1], r"the shape \(1499, 5\)"), (["a.npy", "b.npy"], "2 files")):
+        for data, extent in (
+            (X[:-1], r"the shape \(1499, 5\)"),
+            (["a.npy"] * 2, "the files a.npy"),
+        ):
             with pytest.raises(ValueError, match=rf"shape \(1500, 5\), but these have {extent}"):
                 resume(tmp_path / "net.npz", data, threads)
 
@@ -343,8 +355,13 @@ class TestFiles:
         )
         again = resume(checkpoint, paths, threads)
         assert_same(again, model)
-        for net in (model, again):
+        for net in (model, again, load(checkpoint)):
             assert list(net.feature_names_in_) == list("abcde")
+            assert net.n_iter_ == 1
+        with pytest.raises(
+            ValueError, match=r"0\.csv, 1\.csv, 2\.csv, but these have .* 2\.csv, 1\.csv"
+        ):
+            resume(checkpoint, paths[::-1], threads)
 
     @pytest.mark.parametrize("names", ["abced", "abcd"])
     def test_that_are_not_alike_are_refused(self, X, threads, tmp_path, names):
@@ -352,6 +369,33 @@ class TestFiles:
         write_csv(paths[2], X[:, : len(names)], names)
         with pytest.raises(ValueError, match=f"a, b, c, d, e, but others the columns {names[0]}"):
             fit(OnlineSNMF(10), paths, threads, n_shards=3)
+
+    def test_are_read_as_told_also_when_resumed(self, long, threads, tmp_path):
+        paths = [
+            write_csv(tmp_path / f"{i}.csv", rows, "abcde") for i, rows in enumerate([long] * 2)
+        ]
+        with paths[0].open("a") as file:
+            file.write("1,x,3,4,5\n")
+        checkpoint = tmp_path / "net.npz"
+        reading = {"columns": ["e", "b"], "dtype": np.float32, "on_bad_row": "skip"}
+        settings = {"n_shards": 1, "checkpoint": checkpoint, **reading}
+        seen = []
+
+        def stop(n_rows):
+            seen.append(n_rows)
+            if len(seen) == 8:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fit(OnlineSNMF(4), paths, threads, on_progress=stop, round_rows=72, **settings)
+        model = resume(checkpoint, paths, threads)
+        serial = OnlineSNMF(4).fit(np.vstack([long, long])[:, [4, 1]].astype(np.float32))
+        assert_same(model, serial)
+        assert model.components_.dtype == np.float32
+        assert list(model.feature_names_in_) == ["e", "b"]
+        Y = transform(model, paths, **reading)
+        assert Y.dtype == np.float32
+        np.testing.assert_array_equal(Y.compute()[: len(long)], Y.compute()[len(long) :])
 
     def test_without_rows_are_passed_over_unless_none_has_any(self, X, threads, tmp_path):
         paths = [tmp_path / f"{i}.npy" for i in range(3)]
@@ -371,6 +415,32 @@ class TestErrors:
         with pytest.raises(ValueError, match=f"{message} cannot be used: set it to an integer"):
             fit(OnlineSNMF(), X, threads, n_shards=n_shards, round_rows=round_rows)
 
+    def test_what_is_no_model_or_executor_is_named(self, X, threads):
+        fitted = OnlineSNMF(3).fit(X)
+        with pytest.raises(TypeError, match=r"model=SymNMF\(\) cannot learn in rounds"):
+            fit(SymNMF(), X, threads, n_shards=1)
+        with pytest.raises(TypeError, match="executor='threads' cannot run rounds: give one of"):
+            fit(fitted, X, "threads", n_shards=1)
+        with pytest.raises(TypeError, match="executor=None cannot run rounds"):
+            resume("net.npz", X, None)
+        assert len(fitted.labels_) == len(X)
+
+    @pytest.mark.parametrize("call", [transform, predict, partial(fit, executor=None)])
+    def test_options_of_files_are_refused_elsewhere(self, X, threads, call):
+        if isinstance(call, partial):
+            call = partial(fit, executor=threads, n_shards=1)
+        net = OnlineSNMF(3).fit(X)
+        for data, reading in ((da.from_array(X), {"header": True}), (["a.csv"], {"follow": True})):
+            with pytest.raises(TypeError, match=r"(header|follow)=True cannot be used"):
+                call(net, data, **reading)
+
+    def test_a_broken_pool_tells_how_to_go_on(self, long):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            os.kill(pool.submit(os.getpid).result(), signal.SIGKILL)
+            with pytest.raises(BrokenExecutor) as caught:
+                fit(OnlineSNMF(3), long, pool, n_shards=2)
+        assert "go on by resume" in caught.value.__notes__[0]
+
     def test_shuffling_is_refused(self, X, threads):
         with pytest.raises(ValueError, match="shuffle=True cannot be used on shards"):
             fit(OnlineSNMF(shuffle=True), X, threads, n_shards=1)
@@ -383,6 +453,7 @@ class TestErrors:
             (np.ones(9), TypeError, "ndarray cannot be divided"),
             (iter([1]), TypeError, "list_iterator cannot be divided"),
             (pd.DataFrame(np.ones((300, 2))), TypeError, "to_numpy"),
+            (csr_array(np.ones((300, 2))), TypeError, "toarray"),
         ],
     )
     def test_data_that_cannot_be_divided_are_refused(self, threads, data, error, message):
@@ -469,6 +540,12 @@ class TestAnswers:
         np.testing.assert_allclose(Y.compute(), net.transform(X), rtol=1e-9)
         labels = predict(net, [tmp_path / "a.npy", tmp_path / "b.csv"])
         np.testing.assert_array_equal(labels.compute(), net.predict(X))
+        X = X.copy()
+        X[5, 1] = np.nan
+        np.save(tmp_path / "a.npy", X)
+        labels = predict(net, [tmp_path / "a.npy"], on_bad_row="skip")
+        assert np.isnan(labels.shape[0])
+        assert len(labels.compute()) == 1499
 
     def test_of_chunks_without_rows_are_empty(self, net, X, tmp_path):
         lazy = da.from_array(X, chunks=(300, 5))
@@ -552,8 +629,6 @@ def die_after_learning(flag):
 
 @pytest.fixture(scope="module")
 def client():
-    from distributed import Client, LocalCluster
-
     before = child_processes()
     with (
         LocalCluster(
@@ -575,6 +650,26 @@ class TestCluster:
     def test_gives_the_result_of_threads(self, client, long, expected):
         for data in (long, da.from_array(long, chunks=(250, 5))):
             assert_same(fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144), expected)
+
+    def test_learns_from_files_and_from_data_that_only_the_cluster_holds(
+        self, client, long, expected, tmp_path
+    ):
+        paths = [tmp_path / f"{i}.npy" for i in range(3)]
+        shards = da.from_array(long, chunks=(250, 5))
+        edges = [181 * w // 3 * BLOCK for w in range(4)]
+        for path, start, stop in zip(paths, edges, edges[1:], strict=False):
+            np.save(path, long[start:stop])
+        with Client(client.scheduler.address, set_as_default=False) as other:
+            for data in (paths, other.persist(shards)):
+                model = fit(OnlineSNMF(10), data, other, n_shards=3, round_rows=144)
+                assert_same(model, expected)
+
+    def test_the_cost_is_that_of_threads_to_the_last_bit(self, client, long, threads):
+        costs = [
+            fit(OnlineSNMF(10, track_cost=True), long, executor, n_shards=3, round_rows=144).cost_
+            for executor in (client, threads)
+        ]
+        assert costs[0] == costs[1]
 
     def test_answers_where_the_data_are(self, client, long, expected):
         lazy = da.from_array(long, chunks=(250, 5)).persist()

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from hebbnmf.archives import remove_leftovers
 from hebbnmf.distributed.answering import predict, transform
-from hebbnmf.distributed.executors import Executor, compute, run
+from hebbnmf.distributed.executors import Executor, check_executor, compute, run
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.distributed.shards import FilePart, Rows, Shards, open_shards
 from hebbnmf.estimator import OnlineSNMF, _is_count
@@ -41,7 +42,8 @@ class _Course:
 
     n_shards: int
     round_rows: int | None
-    extent: list[int]
+    extent: list[Any]
+    reading: dict[str, Any]
     cursors: list[Any]
     ended: list[bool]
     epoch: int = 0
@@ -58,13 +60,15 @@ def fit(
     round_rows: int | None = None,
     checkpoint: str | PathLike[str] | None = None,
     on_progress: Callable[[int], object] | None = None,
+    **reading: Any,
 ) -> OnlineSNMF:
     """Learn from data in shards, in rounds: send the network out, learn, add up.
 
     The driver grows the network on the first samples of the shards. Then, round by round, every
     worker runs the online engine on the next rows of its shard, starting from the same network,
     and the driver merges what they learned. The result depends on the data, ``n_shards`` and
-    ``round_rows`` alone, not on the workers, their number, their speed, or the death of some.
+    ``round_rows`` alone, not on the workers, their number or speed, nor on the death of some of a
+    cluster. A process pool breaks with a process of it: `resume` with a new one.
 
     Parameters
     ----------
@@ -72,7 +76,8 @@ def fit(
         The model; it is fitted from the beginning, in ``n_epochs`` passes.
     data : array, Dask array, or list of paths
         The samples. Arrays are divided into contiguous shards, files are dealt in contiguous
-        groups and read by the workers; see `hebbnmf.streams.open_stream` for their formats.
+        groups and read by the workers, and the first rows of each group by the driver; see
+        `hebbnmf.streams.open_stream` for their formats.
     executor : concurrent.futures.Executor or distributed.Client
         The workers.
     n_shards : int
@@ -88,6 +93,9 @@ def fit(
         on from it.
     on_progress : callable, optional
         Called with the number of rows of each round, as a progress bar's ``update``.
+    **reading
+        For files: ``columns``, ``header``, ``dtype``, ``on_bad_row``, ``width`` and ``format`` of
+        `hebbnmf.streams.open_stream`. Files are read as float64 unless ``dtype`` says otherwise.
 
     Returns
     -------
@@ -120,6 +128,9 @@ def fit(
     >>> net.n_samples_seen_, net.n_components_
     (20000, 10)
     """
+    if not isinstance(model, OnlineSNMF):
+        raise TypeError(f"model={model!r} cannot learn in rounds: give an OnlineSNMF.")
+    check_executor(executor)
     for name, value in (("n_shards", n_shards), ("round_rows", round_rows)):
         if not (_is_count(value) or (name == "round_rows" and value is None)):
             raise ValueError(
@@ -130,13 +141,15 @@ def fit(
             "shuffle=True cannot be used on shards, which are read in order: shuffle the data "
             "beforehand, and set it to False."
         )
-    model.__dict__.pop("labels_", None)
-    shards = open_shards(data, int(n_shards))
+    shards = open_shards(data, int(n_shards), reading)
+    _bare(model)
     cursors = [shards.begin(shard) for shard in range(n_shards)]
     whole_blocks = None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK
-    course = _Course(int(n_shards), whole_blocks, shards.extent, cursors, [False] * n_shards)
-    _grow(model, shards, course, on_progress)
-    _save(model, checkpoint, course)
+    course = _Course(
+        int(n_shards), whole_blocks, shards.extent, shards.reading, cursors, [False] * n_shards
+    )
+    _grow(model, shards, executor, course, on_progress)
+    _save(model, checkpoint, course, shards)
     return _finish(model, shards, executor, course, checkpoint, on_progress)
 
 
@@ -154,7 +167,7 @@ def resume(
     path : path
         The checkpoint; it goes on being written.
     data : array, Dask array, or list of paths
-        The data that were given to `fit`.
+        The data that were given to `fit`; files are read as they were.
     executor : concurrent.futures.Executor or distributed.Client
         The workers; they need not be those of the first run.
     on_progress : callable, optional
@@ -165,13 +178,16 @@ def resume(
     OnlineSNMF
         The model.
     """
+    check_executor(executor)
     model, _, position, _ = read(path)
     if not isinstance(model, OnlineSNMF) or position is None or "rounds" not in position:
         raise ValueError(
             f"{path!s} is no checkpoint of a training in rounds: use fit to begin one."
         )
     course = _Course(**position["rounds"])
-    shards = open_shards(data, course.n_shards)
+    remove_leftovers(path)
+    _bare(model)
+    shards = open_shards(data, course.n_shards, course.reading)
     if shards.extent != course.extent:
         raise ValueError(
             f"{path!s} is of data with {_extent_of(course.extent)}, but these have "
@@ -183,6 +199,7 @@ def resume(
 def _grow(
     model: OnlineSNMF,
     shards: Shards,
+    executor: Executor,
     course: _Course,
     on_progress: Callable[[int], object] | None,
 ) -> None:
@@ -194,7 +211,7 @@ def _grow(
             break
         if course.ended[shard]:
             continue
-        part = compute(shards.part(shard, course.cursors[shard], _GROWTH_ROWS))
+        part = compute(executor, shards.part(shard, course.cursors[shard], _GROWTH_ROWS))
         rows, cursor = part.read() if isinstance(part, FilePart) else Rows(part, None)
         _advance(course, shards, shard, len(rows), _GROWTH_ROWS, cursor)
         if not len(rows):
@@ -227,7 +244,7 @@ def _finish(
         while not all(course.ended):
             before = model.n_samples_seen_
             _round(model, shards, executor, course)
-            _save(model, checkpoint, course)
+            _save(model, checkpoint, course, shards)
             if on_progress is not None:
                 on_progress(model.n_samples_seen_ - before)
         if course.epoch + 1 >= model.n_epochs:
@@ -235,10 +252,7 @@ def _finish(
         course.epoch += 1
         course.cursors = [shards.begin(shard) for shard in range(course.n_shards)]
         course.ended = [False] * course.n_shards
-    model.n_iter_ = model.n_epochs
-    names = shards.feature_names(course.cursors)
-    if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
+    _complete(model, course, shards)
     model._warn(course.n_unconverged, model.n_samples_seen_)
     if model.n_components_ == 0:
         warnings.warn(
@@ -284,13 +298,33 @@ def _remember(course: _Course, model: OnlineSNMF, before: Any, n_rows: int) -> N
         course.n_remembered = int(after.sum() * n_rows / added)
 
 
-def _save(model: OnlineSNMF, checkpoint: str | PathLike[str] | None, course: _Course) -> None:
+def _save(
+    model: OnlineSNMF, checkpoint: str | PathLike[str] | None, course: _Course, shards: Shards
+) -> None:
     if checkpoint is not None:
+        _complete(model, course, shards)
         save(model, checkpoint, position={"rounds": asdict(course)})
+        _bare(model)
 
 
-def _extent_of(extent: list[int]) -> str:
-    return f"{extent[0]} files" if len(extent) == 1 else f"the shape {tuple(extent)}"
+def _complete(model: OnlineSNMF, course: _Course, shards: Shards) -> None:
+    """Note what a fitted model tells of its training."""
+    model.n_iter_ = course.epoch + 1
+    names = shards.feature_names(course.cursors)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _bare(model: OnlineSNMF) -> None:
+    """Drop what rounds have no use for: labels, and names, since rows come as bare arrays."""
+    for name in ("labels_", "feature_names_in_"):
+        model.__dict__.pop(name, None)
+
+
+def _extent_of(extent: list[Any]) -> str:
+    if all(isinstance(name, str) for name in extent):
+        return f"the files {', '.join(extent)}"
+    return f"the shape {tuple(extent)}"
 
 
 def _advance(

@@ -2,17 +2,18 @@
 
 import pickle
 from importlib import import_module
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hebbnmf.distributed.shards import are_paths, checked_reading
 from hebbnmf.estimator import OnlineSNMF
 from hebbnmf.streams import Stream, open_stream
 
 
-def transform(model: OnlineSNMF, data: Any) -> Any:
+def transform(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
     """Answer samples on a cluster with frozen weights, each on its own.
 
     Parameters
@@ -21,6 +22,8 @@ def transform(model: OnlineSNMF, data: Any) -> Any:
         A fitted model. It enters the graph once, whatever the number of chunks.
     data : Dask array, Dask dataframe, or list of paths
         The samples.
+    **reading
+        For files: how they are read, as in `hebbnmf.distributed.fit`.
 
     Returns
     -------
@@ -42,15 +45,15 @@ def transform(model: OnlineSNMF, data: Any) -> Any:
     >>> predict(net, X).compute().tolist()
     [0, 1, -1]
     """
-    return _map(model, data, _transform)
+    return _map(model, data, _transform, checked_reading(data, reading))
 
 
-def predict(model: OnlineSNMF, data: Any) -> Any:
+def predict(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
     """Name the unit that answers each sample most strongly, on a cluster.
 
     Parameters
     ----------
-    model, data
+    model, data, **reading
         As in `transform`.
 
     Returns
@@ -58,10 +61,10 @@ def predict(model: OnlineSNMF, data: Any) -> Any:
     Dask array or series
         The labels of `OnlineSNMF.predict`, not yet computed; a series for a frame.
     """
-    return _map(model, data, _predict)
+    return _map(model, data, _predict, checked_reading(data, reading))
 
 
-def _map(model: OnlineSNMF, data: Any, answer: Any) -> Any:
+def _map(model: OnlineSNMF, data: Any, answer: Any, reading: dict[str, Any]) -> Any:
     check_is_fitted(model)
     try:
         delayed: Any = import_module("dask").delayed
@@ -94,12 +97,12 @@ def _map(model: OnlineSNMF, data: Any, answer: Any) -> Any:
             drop_axis=None if tail else 1,
             meta=meta,
         )
-    if isinstance(data, list | tuple) and data and all(isinstance(p, str | PathLike) for p in data):
+    if are_paths(data):
         once = delayed(packed)
         blocks = [
             da.from_delayed(
-                delayed(_answer_file)(once, answer, fspath(path)),
-                shape=(_checked_length(model, fspath(path)), *tail),
+                delayed(_answer_file)(once, answer, fspath(path), reading),
+                shape=(_checked_length(model, fspath(path), reading), *tail),
                 meta=meta,
             )
             for path in data
@@ -146,20 +149,21 @@ def _answer_frame(part: Any, packed: bytes, answer: Any) -> Any:
     return pd.DataFrame(values, index=part.index, columns=names)
 
 
-def _open(path: str) -> Stream:
-    stream = open_stream(path)
+def _open(path: str, reading: dict[str, Any]) -> Stream:
+    stream = open_stream(path, **reading)
     stream.may_be_empty = True
     return stream
 
 
-def _answer_file(packed: bytes, answer: Any, path: str) -> Any:
-    with _open(path) as stream:
+def _answer_file(packed: bytes, answer: Any, path: str, reading: dict[str, Any]) -> Any:
+    with _open(path, reading) as stream:
         nothing = np.empty((0, stream.n_features))
         return np.concatenate([answer(chunk, packed) for chunk in (nothing, *stream)])
 
 
-def _checked_length(model: OnlineSNMF, path: str) -> float:
+def _checked_length(model: OnlineSNMF, path: str, reading: dict[str, Any]) -> float:
     """Return the number of rows, NaN where only reading would tell."""
-    with _open(path) as stream:
+    with _open(path, reading) as stream:
         stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
-        return getattr(stream._reader, "n_rows", np.nan)
+        some_left_out = reading.get("on_bad_row") == "skip"
+        return np.nan if some_left_out else getattr(stream._reader, "n_rows", np.nan)

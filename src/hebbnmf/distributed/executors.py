@@ -1,7 +1,7 @@
 """Executors: the one place where workers of one machine and of a cluster are told apart."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -37,9 +37,20 @@ def run(
     return _run_once(executor, function, shared, arguments)
 
 
-def compute(part: Any) -> Any:
-    """Rows of a part on this machine, computed if they are lazy."""
-    return part.compute() if hasattr(part, "compute") else part
+def compute(executor: Any, part: Any) -> Any:
+    """Rows of a part on this machine, computed by the executor if they are lazy."""
+    if not hasattr(part, "compute"):
+        return part
+    return executor.compute(part).result() if hasattr(executor, "scatter") else part.compute()
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what cannot run functions."""
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            f"executor={executor!r} cannot run rounds: give one of concurrent.futures, such as "
+            "ThreadPoolExecutor(2), or a distributed.Client."
+        )
 
 
 def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> list[Any]:
@@ -48,6 +59,9 @@ def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> li
     try:
         start(executor, function, shared, arguments, futures)
         return [future.result() for future in futures]
+    except BrokenExecutor as error:
+        error.add_note("A pool does not replace its workers: go on by resume, with a new pool.")
+        raise
     finally:
         # After a failure, the rest of the round is of no use.
         for future in futures:
@@ -58,7 +72,7 @@ def _start_here(
     executor: Any, function: Any, shared: bytes, arguments: Any, futures: list[Any]
 ) -> None:
     for part, *rest in arguments:
-        futures.append(executor.submit(function, shared, compute(part), *rest))
+        futures.append(executor.submit(function, shared, compute(executor, part), *rest))
 
 
 def _start_on_cluster(

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from hebbnmf.network import BLOCK
 from hebbnmf.streams import open_stream
@@ -27,15 +29,17 @@ class FilePart:
     paths: tuple[str, ...]
     cursor: dict[str, Any] | None
     n_rows: int
+    reading: dict[str, Any]
 
     def read(self) -> Rows:
         """Read the rows; fewer than asked for mean that the files have ended."""
-        with open_stream(list(self.paths), chunk_bytes=1) as stream:
+        with open_stream(list(self.paths), chunk_bytes=1, **self.reading) as stream:
             stream.may_be_empty = True
             if self.cursor is not None:
                 stream.seek(self.cursor)
-            chunks = list(islice(stream, self.n_rows // stream.chunk_rows))
-            return Rows(np.vstack(chunks or [np.empty((0, stream.n_features))]), stream.position)
+            nothing = np.empty((0, stream.n_features), self.reading.get("dtype"))
+            chunks = islice(stream, self.n_rows // stream.chunk_rows)
+            return Rows(np.vstack([nothing, *chunks]), stream.position)
 
 
 class ArrayShards:
@@ -43,6 +47,7 @@ class ArrayShards:
 
     def __init__(self, X: Any, n_shards: int) -> None:
         n_blocks = -(-len(X) // BLOCK)
+        self.reading: dict[str, Any] = {}
         self.extent = [int(size) for size in X.shape]
         self._X = X
         self._edges = [min(n_blocks * w // n_shards * BLOCK, len(X)) for w in range(n_shards + 1)]
@@ -71,9 +76,10 @@ class ArrayShards:
 class FileShards:
     """Files dealt to shards in contiguous groups; cursors are positions of streams."""
 
-    def __init__(self, paths: list[str], n_shards: int) -> None:
+    def __init__(self, paths: list[str], n_shards: int, reading: dict[str, Any]) -> None:
         edges = [len(paths) * w // n_shards for w in range(n_shards + 1)]
-        self.extent = [len(paths)]
+        self.reading = reading
+        self.extent = [Path(path).name for path in paths]  # folders may differ between machines
         self._groups = [tuple(paths[a:b]) for a, b in pairwise(edges)]
 
     def begin(self, shard: int) -> None:  # noqa: ARG002
@@ -82,7 +88,7 @@ class FileShards:
 
     def part(self, shard: int, cursor: Any, n_rows: int) -> FilePart:
         """Rows from the cursor on, not yet read."""
-        return FilePart(self._groups[shard], cursor, n_rows)
+        return FilePart(self._groups[shard], cursor, n_rows, self.reading)
 
     def after(self, cursor: Any, n_read: int, found: Any) -> Any:  # noqa: ARG002
         """Cursor after rows that were read."""
@@ -107,22 +113,48 @@ class FileShards:
 Shards = ArrayShards | FileShards
 
 
-def open_shards(data: Any, n_shards: int) -> Shards:
+_READING = ("columns", "header", "dtype", "on_bad_row", "width", "format")
+
+
+def are_paths(data: Any) -> bool:
+    """Whether data are a list of files, at least one."""
+    return bool(
+        isinstance(data, list | tuple)
+        and data
+        and all(isinstance(path, str | PathLike) for path in data)
+    )
+
+
+def checked_reading(data: Any, reading: dict[str, Any]) -> dict[str, Any]:
+    """Take options of `open_stream` that say how files are read, as JSON can store them."""
+    for name, value in reading.items():
+        if name not in _READING or not are_paths(data):
+            raise TypeError(
+                f"{name}={value!r} cannot be used: there are {', '.join(_READING)} for lists of "
+                "files; prepare other data beforehand."
+            )
+    if "dtype" in reading:
+        reading = reading | {"dtype": np.dtype(reading["dtype"]).name}
+    return reading
+
+
+def open_shards(data: Any, n_shards: int, reading: dict[str, Any]) -> Shards:
     """Divide an array or a list of files into shards, in their order."""
-    if isinstance(data, list | tuple) and data and all(isinstance(p, str | PathLike) for p in data):
+    reading = checked_reading(data, reading)
+    if are_paths(data):
         if len(data) < n_shards:
             raise ValueError(
                 f"n_shards={n_shards} cannot be used on {len(data)} files: give at least one "
                 "file for each shard."
             )
-        return FileShards([fspath(path) for path in data], n_shards)
+        return FileShards([fspath(path) for path in data], n_shards, reading)
     shape = getattr(data, "shape", None)
-    is_frame = hasattr(data, "columns")
-    if is_frame or not (isinstance(shape, tuple) and len(shape) == 2):
+    is_other = hasattr(data, "columns") or issparse(data)
+    if is_other or not (isinstance(shape, tuple) and len(shape) == 2):
         raise TypeError(
             f"data of type {type(data).__name__} cannot be divided into shards: give a "
             "two-dimensional array, of Dask too, or a list of paths; a frame by its to_numpy(), "
-            "or to_dask_array(lengths=True)."
+            "or to_dask_array(lengths=True), a sparse array by its toarray()."
         )
     if np.isnan(shape[0]):
         raise ValueError(
