@@ -131,7 +131,7 @@ def learn_timed(packed, rows):
     return time.perf_counter() - start
 
 
-def overhead(n_rows=20_000, n_rounds=7):
+def overhead(n_rows=20_000, n_rounds=15):
     """Time of a round on two worker processes beyond the learning of the slower one."""
     import dask.array as da
     from distributed import Client, LocalCluster
@@ -177,7 +177,7 @@ def overhead(n_rows=20_000, n_rounds=7):
 @click.option("--schedules", is_flag=True, help="Also the schedule of section III.C.")
 @click.option("--seeds", default=3, show_default=True, help="Number of sets of patches.")
 def main(schedules, seeds):
-    """Measure the effect of rounds; about seven minutes, fourteen with both schedules."""
+    """Measure the effect of rounds; about eight minutes, fifteen with both schedules."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
     directions(range(100, 120))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -78,10 +79,14 @@ def _start_here(
 def _start_on_cluster(
     client: Any, function: Any, shared: bytes, arguments: Any, futures: list[Any]
 ) -> None:
+    delayed: Any = import_module("dask").delayed
     everywhere = client.scatter(shared, broadcast=True, hash=False)
     for part, *rest in arguments:
         if hasattr(part, "compute"):
-            part = client.compute(part)
-        elif isinstance(part, np.ndarray):
+            # One graph for rows and learning: the scheduler is asked once.
+            task = delayed(function, pure=False)(everywhere, part, *rest)
+            futures.append(client.compute(task))
+            continue
+        if isinstance(part, np.ndarray):
             part = client.scatter(part, hash=False)
         futures.append(client.submit(function, everywhere, part, *rest, pure=False))
