@@ -472,6 +472,13 @@ class TestErrors:
         with pytest.raises(ValueError, match="contains NaN"):
             fit(OnlineSNMF(), bad, threads, n_shards=2)
 
+    def test_data_refused_from_the_start_leave_a_fitted_model_as_it_was(self, X, threads):
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        net = OnlineSNMF(3).fit(frame)
+        with pytest.raises(ValueError, match="contains NaN"):
+            fit(net, np.full((100, 2), np.nan), threads, n_shards=1)
+        np.testing.assert_array_equal(net.predict(frame), net.labels_)
+
     def test_data_that_recruit_no_unit_are_told(self, X, threads):
         with pytest.warns(UserWarning, match="No unit was recruited"):
             fit(OnlineSNMF(rank_penalty=1e9), X, threads, n_shards=2)

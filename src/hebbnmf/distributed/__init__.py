@@ -142,7 +142,6 @@ def fit(
             "beforehand, and set it to False."
         )
     shards = open_shards(data, int(n_shards), reading)
-    _bare(model)
     cursors = [shards.begin(shard) for shard in range(n_shards)]
     whole_blocks = None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK
     course = _Course(
@@ -217,6 +216,7 @@ def _grow(
         if not len(rows):
             continue
         X = model._validate(rows, reset=n_units is None)
+        _bare(model)
         before = model.cumulative_activity_
         course.n_unconverged += model._learn(X)[1]
         _remember(course, model, before, len(X))
