@@ -3,7 +3,7 @@
 import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from multiprocessing import get_context
 from unittest.mock import patch
 
@@ -12,12 +12,14 @@ import numpy as np
 from scipy.stats import ortho_group
 from threadpoolctl import threadpool_limits
 
+from benchmarks.timing import ratio, time_in_turn
 from benchmarks.workloads import raw_patches
-from hebbnmf import OnlineSNMF, distributed
+from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
-from hebbnmf.distributed import fit
+from hebbnmf.distributed import fit, rounds
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.metrics import direction_alignment, fit_gabors
+from hebbnmf.network import BLOCK
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 N_SAMPLES, N_HELD_OUT = 200_000, 5_000
@@ -34,19 +36,24 @@ def patches(seed):
     return X[:N_SAMPLES], X[N_SAMPLES:], whitener
 
 
-def in_rounds(X, n_shards, round_rows, n_components=256, **settings):
-    """Learn in rounds whose shards take turns on one machine."""
-    with ThreadPoolExecutor(1) as executor:
-        model = OnlineSNMF(n_components, **settings)
+def in_rounds(X, n_shards, pace=40, n_components=256, **settings):
+    """Learn in rounds whose shards take turns on one machine.
+
+    At 40 as `fit` chooses; else each round has one sample for so many seen, whatever is lost.
+    """
+    model = OnlineSNMF(n_components, **settings)
+    round_rows = None if pace == 40 else len(X)
+    with ThreadPoolExecutor(1) as executor, patch.object(rounds, "_PACE", pace):
         return fit(model, X, executor, n_shards=n_shards, round_rows=round_rows)
 
 
-def quality(seed, n_shards, round_rows, **schedule):
-    """Explained similarity of held-out patches, and the share of filters that are Gabors."""
+def quality(seed, n_shards, pace=40, **settings):
+    """Return explained similarity of held-out patches, share of Gabors, samples remembered."""
     X, held_out, whitener = patches(seed)
-    model = in_rounds(X, n_shards, round_rows, **schedule)
+    model = in_rounds(X, n_shards, pace, **settings)
     gabors = fit_gabors(image_filters(model.components_, whitener)).explained > 0.5
-    return model.score(held_out), gabors.mean()
+    squares = np.square(model.transform(held_out)).sum(axis=1).mean()
+    return model.score(held_out), gabors.mean(), model.cumulative_activity_.sum() / squares
 
 
 def spread(values):
@@ -56,71 +63,73 @@ def spread(values):
 def round_length_and_shards(seeds, **schedule):
     """Compare with the serial run, for shards, and for rounds of a share of the samples seen."""
     click.echo(f"whitened patches, {schedule or 'plain schedule'}, data sets {list(seeds)}:")
-    serial = np.array([quality(seed, 1, None, **schedule) for seed in seeds])
+    serial = np.array([quality(seed, 1, **schedule) for seed in seeds])
     click.echo(f"serial: explains {spread(serial[:, 0])}, Gabors {spread(serial[:, 1])}")
     for n_shards in SHARDS:
-        cases = [("chosen", None, 40), *((f"1/{pace} of seen", N_SAMPLES, pace) for pace in PACES)]
-        for name, round_rows, pace in cases:
-            with patch.object(distributed, "_PACE", pace):
-                found = np.array(
-                    [quality(seed, n_shards, round_rows, **schedule) for seed in seeds]
-                )
+        for pace in PACES:
+            found = np.array([quality(seed, n_shards, pace, **schedule) for seed in seeds])
             click.echo(
-                f"{n_shards:4d} shards, rounds {name:>12}: explain "
+                f"{n_shards:4d} shards, rounds of 1/{pace:2d}: explain "
                 f"{spread(found[:, 0] / serial[:, 0])} of serial, Gabors {spread(found[:, 1])}"
             )
+    found = [
+        (quality(seed, 64, n_epochs=5, **schedule), quality(seed, 1, n_epochs=5, **schedule))
+        for seed in seeds[:2]
+    ]
+    for many, serial in found:
+        click.echo(
+            f"five passes, 64 shards: {many[0] / serial[0]:.3f} of serial, Gabors "
+            f"{many[1]:.3f} instead of {serial[1]:.3f}; {serial[2]:.0f} samples remembered"
+        )
 
 
 def directions(seeds, n_samples=40_000, gain=0.1):
     """Share of the sparse directions that four shards find, beside the serial engine's."""
     click.echo(f"sparse directions, activity_gain={gain}, {n_samples} samples, {len(seeds)} seeds:")
+    names = ("serial, order of shards", "rounds, chosen", "rounds of 1/4")
+    in_turn = [
+        np.arange(n_samples).reshape(4, -1)[:, t : t + BLOCK]
+        for t in range(0, n_samples // 4, BLOCK)
+    ]
+    order = np.concatenate([rows.ravel() for rows in in_turn])
     for n in (2, 8, 16, 32):
         found = []
         for seed in seeds:
             A = ortho_group.rvs(n, random_state=seed)
             X = make_sparse_sources(n_samples, n, mixing=A, random_state=seed)
             settings = {"n_components": 2 * n, "rank_penalty": n**2, "activity_gain": gain}
-            models = [
+            models = (
                 OnlineSNMF(**settings).partial_fit(X),
-                *(in_rounds(X, 4, round_rows, **settings) for round_rows in (None, n_samples)),
-            ]
-            with patch.object(distributed, "_PACE", 4):
-                models.append(in_rounds(X, 4, n_samples, **settings))
+                OnlineSNMF(**settings).partial_fit(X[order]),
+                in_rounds(X, 4, **settings),
+                in_rounds(X, 4, 4, **settings),
+            )
             found.append([direction_alignment(net.components_, A.T).found for net in models])
-        serial, *rounds = np.transpose(found)
+        serial, *others = np.transpose(found)
         click.echo(f"{n:4d} dimensions, serial {serial.mean():.3f}")
-        for name, one in zip(("chosen", "1/40 of seen", "1/4 of seen"), rounds, strict=True):
+        for name, one in zip(names, others, strict=True):
             error = np.std(one - serial, ddof=1) / np.sqrt(len(seeds))
-            click.echo(f"     rounds {name:>12} {np.mean(one - serial):+.3f} +- {error:.3f}")
+            click.echo(f"     {name:24} {np.mean(one - serial):+.3f} +- {error:.3f}")
 
 
-def speed(n_turns=3):
+def speed():
     """Time of learning in two shards on two cores, against that in one process."""
     X = patches(0)[0]
     with (
-        threadpool_limits(1),
         ThreadPoolExecutor(2) as threads,
         ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes,
     ):
-        contestants = {"serial": lambda: OnlineSNMF(256).partial_fit(X)} | {
-            f"{kind}, rounds of {round_rows or 'chosen length'}": partial(
-                fit, OnlineSNMF(256), X, executor, n_shards=2, round_rows=round_rows
-            )
-            for kind, executor in (("threads", threads), ("processes", processes))
-            for round_rows in (None, 20_000)
+        contestants = {
+            "serial": lambda: OnlineSNMF(256).partial_fit(X),
+            "threads": lambda: fit(OnlineSNMF(256), X, threads, n_shards=2),
+            "processes": lambda: fit(OnlineSNMF(256), X, processes, n_shards=2),
         }
-        found = [[timed(learn) for learn in contestants.values()] for _ in range(n_turns + 1)]
-    times = np.array(found[1:])
-    click.echo(f"{N_SAMPLES} samples, n = m = 256: {np.median(times[:, 0]):.2f} s; in two shards")
-    ratios = np.median(times[:, :1] / times, axis=0)
-    for name, ratio in list(zip(contestants, ratios, strict=True))[1:]:
-        click.echo(f"    {name}: {ratio:.2f} times faster")
-
-
-def timed(function):
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+        seconds = time_in_turn(contestants, rounds=3)
+    click.echo(
+        f"{N_SAMPLES} samples, n = m = 256: {np.median(seconds['serial']):.2f} s in one process"
+    )
+    for name in ("threads", "processes"):
+        click.echo(f"     two shards, {name}: {ratio(seconds, 'serial', name):.2f} times faster")
 
 
 def learn_timed(packed, rows):
@@ -174,18 +183,15 @@ def overhead(n_rows=20_000, n_rounds=15):
 
 
 @click.command()
-@click.option("--schedules", is_flag=True, help="Also the schedule of section III.C.")
-@click.option("--seeds", default=3, show_default=True, help="Number of sets of patches.")
-def main(schedules, seeds):
-    """Measure the effect of rounds; about eight minutes, fifteen with both schedules."""
+def main():
+    """Measure the effect of rounds; about twenty minutes."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
-    directions(range(100, 120))
-    # Not 0, on which the pace of rounds was first chosen.
-    sets = range(1, 1 + seeds)
+    # Data on which nothing was chosen: the pace of rounds was, on patches 0 to 6.
+    directions(range(500, 560))
+    sets = range(7, 10)
     round_length_and_shards(sets)
-    if schedules:
-        round_length_and_shards(sets, **SLOW)
+    round_length_and_shards(sets, **SLOW)
 
 
 if __name__ == "__main__":

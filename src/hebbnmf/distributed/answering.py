@@ -2,6 +2,7 @@
 
 import pickle
 from importlib import import_module
+from itertools import chain
 from os import fspath
 from typing import Any
 
@@ -158,7 +159,7 @@ def _open(path: str, reading: dict[str, Any]) -> Stream:
 def _answer_file(packed: bytes, answer: Any, path: str, reading: dict[str, Any]) -> Any:
     with _open(path, reading) as stream:
         nothing = np.empty((0, stream.n_features))
-        return np.concatenate([answer(chunk, packed) for chunk in (nothing, *stream)])
+        return np.concatenate([answer(chunk, packed) for chunk in chain([nothing], stream)])
 
 
 def _checked_length(model: OnlineSNMF, path: str, reading: dict[str, Any]) -> float:

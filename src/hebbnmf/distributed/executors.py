@@ -86,7 +86,6 @@ def _start_on_cluster(
             # One graph for rows and learning: the scheduler is asked once.
             task = delayed(function, pure=False)(everywhere, part, *rest)
             futures.append(client.compute(task))
-            continue
-        if isinstance(part, np.ndarray):
-            part = client.scatter(part, hash=False)
-        futures.append(client.submit(function, everywhere, part, *rest, pure=False))
+        else:
+            held = client.scatter(part, hash=False) if isinstance(part, np.ndarray) else part
+            futures.append(client.submit(function, everywhere, held, *rest, pure=False))

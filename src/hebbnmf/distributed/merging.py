@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hebbnmf.cost import RunningCost
-from hebbnmf.distributed.shards import FilePart, Rows
+from hebbnmf.distributed.shards import read_part
 from hebbnmf.estimator import OnlineSNMF
 from hebbnmf.network import BLOCK, FloatArray, Network
 from hebbnmf.plasticity import Weights
@@ -68,7 +68,7 @@ def learn_shard(packed: bytes, part: Any, leads: bool) -> Outcome:
         Whether this shard may recruit units. The others set the samples aside that would.
     """
     model: OnlineSNMF = pickle.loads(packed)
-    rows, cursor = part.read() if isinstance(part, FilePart) else Rows(np.asarray(part), None)
+    rows, cursor = read_part(part)
     network = model._network
     if not len(rows):
         return Outcome(None, np.empty((0, network.n_features), network.dtype), None, 0, 0, cursor)

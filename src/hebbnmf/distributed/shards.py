@@ -42,6 +42,11 @@ class FilePart:
             return Rows(np.vstack([nothing, *chunks]), stream.position)
 
 
+def read_part(part: Any) -> Rows:
+    """Rows of a part of either kind of shards, where they are needed."""
+    return part.read() if isinstance(part, FilePart) else Rows(np.asarray(part), None)
+
+
 class ArrayShards:
     """A numpy or Dask array, divided into contiguous shards of whole blocks; cursors count rows."""
 
@@ -111,7 +116,6 @@ class FileShards:
 
 
 Shards = ArrayShards | FileShards
-
 
 _READING = ("columns", "header", "dtype", "on_bad_row", "width", "format")
 
