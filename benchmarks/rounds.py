@@ -184,7 +184,7 @@ def overhead(n_rows=20_000, n_rounds=15):
 
 @click.command()
 def main():
-    """Measure the effect of rounds; about twenty minutes."""
+    """Measure the effect of rounds; about eleven minutes."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
     # Data on which nothing was chosen: the pace of rounds was, on patches 0 to 6.
