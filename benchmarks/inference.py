@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.speed import per_sample
 from benchmarks.timing import ratio, time_in_turn
 from benchmarks.workloads import grown_network, whitened_patches
-from hebbnmf import network
+from hebbnmf.engine import network
 
 
 def cores(n_samples=8192):

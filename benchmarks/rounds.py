@@ -18,8 +18,8 @@ from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit, rounds
 from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment, fit_gabors
-from hebbnmf.network import BLOCK
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 N_SAMPLES, N_HELD_OUT = 200_000, 5_000

@@ -451,7 +451,7 @@ def test_the_picture_suits_the_model(monkeypatch):
 
 
 def test_filters_act_on_rows_as_they_were():
-    from hebbnmf.cli.models import _filters
+    from hebbnmf.cli.plot import _filters
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 16)) * rng.uniform(0.5, 2, 16)

@@ -30,8 +30,8 @@ from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import fit, predict, resume, transform
 from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
-from hebbnmf.network import BLOCK
 from hebbnmf.persistence import load, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 

@@ -11,11 +11,11 @@ import pytest
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from hebbnmf import Network, network
-from hebbnmf._blas import ONE_BLAS_THREAD
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
-from hebbnmf.dynamics import FEW_UNITS
-from hebbnmf.learning import answer_block, learn_block
+from hebbnmf.engine import network
+from hebbnmf.engine._blas import ONE_BLAS_THREAD
+from hebbnmf.engine.blocks import answer_block, learn_block
+from hebbnmf.engine.response import FEW_UNITS
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hebbnmf import offline
 from hebbnmf.datasets import make_three_gaussians
-from hebbnmf.offline import SymNMF
+from hebbnmf.estimators import SymNMF
 
 
 def literal_cost(A, Y):

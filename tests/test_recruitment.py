@@ -2,7 +2,7 @@
 
 import pytest
 
-from hebbnmf.recruitment import recruit
+from hebbnmf.engine.recruitment import recruit
 
 
 @pytest.mark.parametrize(

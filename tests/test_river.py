@@ -14,8 +14,8 @@ from river import checks, evaluate, linear_model, metrics, preprocessing, stream
 from sklearn.exceptions import ConvergenceWarning
 
 from hebbnmf import Network
+from hebbnmf.adapters.river import RiverSNMF
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
-from hebbnmf.river_adapter import RiverSNMF
 
 MODELS = [RiverSNMF(), RiverSNMF(dynamics="quartic")]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
@@ -216,7 +216,7 @@ sys.modules["river"] = None
 import hebbnmf
 hebbnmf.OnlineSNMF
 try:
-    import hebbnmf.river_adapter
+    import hebbnmf.adapters.river
 except ImportError as error:
     print(error)
 """

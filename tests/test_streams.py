@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from hebbnmf.network import BLOCK
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.streams import StreamError, open_stream
 
 h5py = pytest.importorskip("h5py")

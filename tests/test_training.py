@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
-from hebbnmf.network import BLOCK
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
 from hebbnmf.preprocessing import ZCAWhitener
 from hebbnmf.streams import StreamError, open_stream

@@ -4,28 +4,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hebbnmf import (
+        adapters,
+        clustering,
+        cost,
+        datasets,
+        distributed,
+        metrics,
+        persistence,
+        plots,
+        preprocessing,
+        streams,
+        training,
+    )
     from hebbnmf.cost import RunningCost, snmf_cost
-    from hebbnmf.estimator import OnlineSNMF
-    from hebbnmf.network import Network
-    from hebbnmf.offline import SymNMF
+    from hebbnmf.engine.network import Network
+    from hebbnmf.estimators import OnlineSNMF, SymNMF
+    from hebbnmf.learner import Learner, Settings
 
 __version__ = "0.1.0"
-__all__ = ["Network", "OnlineSNMF", "RunningCost", "SymNMF", "snmf_cost"]
-
-_HOME = {
-    "Network": "network",
-    "OnlineSNMF": "estimator",
-    "RunningCost": "cost",
-    "SymNMF": "offline",
-    "snmf_cost": "cost",
+_NAMES = {
+    "Learner": "hebbnmf.learner",
+    "Network": "hebbnmf.engine.network",
+    "OnlineSNMF": "hebbnmf.estimators",
+    "RunningCost": "hebbnmf.cost",
+    "Settings": "hebbnmf.learner",
+    "SymNMF": "hebbnmf.estimators",
+    "snmf_cost": "hebbnmf.cost",
 }
+__all__ = [
+    "Learner",
+    "Network",
+    "OnlineSNMF",
+    "RunningCost",
+    "Settings",
+    "SymNMF",
+    "adapters",
+    "clustering",
+    "cost",
+    "datasets",
+    "distributed",
+    "metrics",
+    "persistence",
+    "plots",
+    "preprocessing",
+    "snmf_cost",
+    "streams",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: scikit-learn takes seconds, `hebbnmf --help` must not."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"hebbnmf.{_HOME[name]}"), name)
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if name in __all__:
+        return import_module(f"hebbnmf.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

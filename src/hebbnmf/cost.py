@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 from sklearn.utils import check_array, column_or_1d
 
-from hebbnmf._blas import ONE_BLAS_THREAD
+from hebbnmf.engine._blas import ONE_BLAS_THREAD
 
 # Rows folded into the triangle at a time: enough for BLAS-3 speed, few enough to copy cheaply.
 _BLOCK_ROWS = 1024

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import click
 
-from hebbnmf.cli.answers import predict, transform
-from hebbnmf.cli.conversion import convert
-from hebbnmf.cli.figures import demo, reproduce
-from hebbnmf.cli.models import info, plot
-from hebbnmf.cli.training import fit
+from hebbnmf.cli.convert import convert
+from hebbnmf.cli.fit import fit
+from hebbnmf.cli.plot import info, plot
+from hebbnmf.cli.reproduce import demo, reproduce
+from hebbnmf.cli.transform import predict, transform
 
 __all__ = ["main"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.streams import Stream
 
 FORMATS = ("csv", "tsv", "jsonl", "npy", "npz", "parquet", "arrow", "hdf5", "float32", "float64")
@@ -119,7 +119,7 @@ def data_argument(command: Callable[..., None]) -> Callable[..., None]:
 
 def read_answering(path: str) -> tuple["OnlineSNMF", list[Any], list[str] | None]:
     """Read a model that can answer: the model, its preprocessing, and the names of its features."""
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence import read
 
     file = read(path)

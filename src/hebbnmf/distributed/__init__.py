@@ -4,7 +4,7 @@ Workers may be threads or processes of one machine (`concurrent.futures`) or tho
 `distributed.Client`, which needs the extra ``dask``.
 """
 
-from hebbnmf.distributed.answering import predict, transform
+from hebbnmf.distributed.responding import predict, transform
 from hebbnmf.distributed.rounds import fit, resume
 
 __all__ = ["fit", "predict", "resume", "transform"]

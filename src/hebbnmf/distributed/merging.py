@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from hebbnmf.cost import RunningCost
 from hebbnmf.distributed.shards import read_part
-from hebbnmf.estimator import OnlineSNMF
-from hebbnmf.network import BLOCK, FloatArray, Network
-from hebbnmf.plasticity import Weights
+from hebbnmf.engine.network import BLOCK, FloatArray, Network
+from hebbnmf.engine.plasticity import Weights
+from hebbnmf.estimators import OnlineSNMF
 
 
 class Change(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hebbnmf.archives import remove_leftovers
 from hebbnmf.distributed.executors import Executor, check_executor, compute, run
 from hebbnmf.distributed.merging import learn_shard, merge
 from hebbnmf.distributed.shards import Shards, open_shards, read_part
-from hebbnmf.estimator import OnlineSNMF, _is_count
-from hebbnmf.network import BLOCK
+from hebbnmf.engine.state import BLOCK
+from hebbnmf.estimators import OnlineSNMF, _is_count
 from hebbnmf.persistence import read, save
+from hebbnmf.persistence.archives import remove_leftovers
 
 __all__ = ["fit", "resume"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from hebbnmf.network import BLOCK
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.streams import open_stream
 from hebbnmf.streams.readers import describe
 

@@ -13,10 +13,9 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from hebbnmf.datasets import THREE_GAUSSIANS_CENTERS, make_three_gaussians
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimators import OnlineSNMF, SymNMF
 from hebbnmf.experiments.report import Report, spread
 from hebbnmf.metrics import cluster_agreement
-from hebbnmf.offline import SymNMF
 from hebbnmf.plots import panels, plot_clusters, plot_cost_ratio
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from hebbnmf.datasets import extract_patches, load_natural_images
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.experiments.report import Report, spread
 from hebbnmf.metrics import (
     ActivitySparsity,

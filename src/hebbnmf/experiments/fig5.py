@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from hebbnmf.datasets import make_sparse_sources
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.experiments.report import Report
 from hebbnmf.metrics import DirectionAlignment, direction_alignment
 from hebbnmf.plots import panels, plot_directions

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hebbnmf.network import BLOCK
+from hebbnmf.engine.state import BLOCK
 from hebbnmf.streams.arrays import ArrayReader, IterableReader, NpyReader, NpzReader, RawReader
 from hebbnmf.streams.lines import DelimitedReader, JsonReader
 from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed

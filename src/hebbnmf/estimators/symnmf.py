@@ -98,7 +98,7 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     --------
     >>> from sklearn.metrics import adjusted_rand_score
     >>> from hebbnmf.datasets import make_three_gaussians
-    >>> from hebbnmf.offline import SymNMF
+    >>> from hebbnmf.estimators import SymNMF
     >>> X, y = make_three_gaussians(random_state=0)
     >>> snmf = SymNMF(n_components=3).fit(X)
     >>> snmf.embedding_.shape, bool(snmf.embedding_.min() >= 0)

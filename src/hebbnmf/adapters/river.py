@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from hebbnmf.cost import cluster_labels
-from hebbnmf.estimator import OnlineSNMF
-from hebbnmf.network import FloatArray, Network
+from hebbnmf.engine.network import FloatArray, Network
+from hebbnmf.estimators import OnlineSNMF
 
 try:
     from river import base
     from river.utils.dataframe import into_frame, to_native_frame, to_native_series, to_numpy
 except ImportError as error:
     raise ImportError(
-        f"hebbnmf.river_adapter needs {error.name}: install the extra by "
+        f"hebbnmf.adapters.river needs {error.name}: install the extra by "
         "pip install 'hebbnmf[river]'."
     ) from error
 
@@ -56,7 +56,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
 
     Examples
     --------
-    >>> from hebbnmf.river_adapter import RiverSNMF
+    >>> from hebbnmf.adapters.river import RiverSNMF
     >>> from river import preprocessing
     >>> model = preprocessing.StandardScaler() | RiverSNMF(n_components=2)
     >>> for x in [{"a": 0.0}, {"a": 2.0}, {"a": 1.0, "b": 3.0}, {"a": -1.0}, {"b": -3.0}] * 4:

@@ -13,12 +13,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import hebbnmf
-from hebbnmf.archives import Archive, ModelFileError, is_count, write_archive
 from hebbnmf.cost import RunningCost, cluster_labels
-from hebbnmf.estimator import OnlineSNMF
-from hebbnmf.network import Network
-from hebbnmf.offline import SymNMF
-from hebbnmf.plasticity import Weights
+from hebbnmf.engine.network import Network
+from hebbnmf.engine.plasticity import Weights
+from hebbnmf.estimators import OnlineSNMF, SymNMF
+from hebbnmf.persistence.archives import Archive, ModelFileError, is_count, write_archive
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
 __all__ = ["ModelFile", "ModelFileError", "load", "read", "save"]

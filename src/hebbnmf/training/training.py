@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf.archives import remove_leftovers
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.persistence import read, save
+from hebbnmf.persistence.archives import remove_leftovers
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 

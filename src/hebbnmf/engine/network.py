@@ -24,15 +24,12 @@ import numpy as np
 from joblib import cpu_count
 from numpy.typing import DTypeLike, NDArray
 
-from hebbnmf._blas import ONE_BLAS_THREAD, one_blas_thread
-from hebbnmf.learning import Rules, answer_block, learn_block
-from hebbnmf.plasticity import Weights
+from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
+from hebbnmf.engine.blocks import Rules, answer_block, learn_block
+from hebbnmf.engine.plasticity import Weights
+from hebbnmf.engine.state import BLOCK, FloatArray
 
-# Samples a block. Odd numbers of cache lines a row: a column of ``V X'``, which the response
-# reads, then spreads over the whole cache instead of evicting itself.
-BLOCK = 72
 _ANSWER_BLOCK = 264
-FloatArray = NDArray[np.floating[Any]]
 
 
 class Network:

@@ -17,7 +17,7 @@ from hebbnmf.cli.inputs import (
 from hebbnmf.cli.outputs import replacing
 
 if TYPE_CHECKING:
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence import ModelFile
 
 # Rows that a picture is drawn from: more make it no clearer.
@@ -49,7 +49,7 @@ def info(model: str, as_json: bool) -> None:
 
 
 def _facts(path: str, file: "ModelFile") -> dict[str, Any]:
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
 
     model = file.model
     facts: dict[str, Any] = {"file": path, "bytes": os.stat(path).st_size}

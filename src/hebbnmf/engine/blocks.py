@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hebbnmf._jit import jit
-from hebbnmf.dynamics import (
+from hebbnmf.engine._jit import jit
+from hebbnmf.engine.plasticity import birth, finish_block, learn, start_block
+from hebbnmf.engine.recruitment import recruit
+from hebbnmf.engine.response import (
     FEW_UNITS,
     make_workspace,
     respond_in_order,
     respond_in_working_set,
 )
-from hebbnmf.plasticity import birth, finish_block, learn, start_block
-from hebbnmf.recruitment import recruit
 
 
 class Rules(NamedTuple):

@@ -19,7 +19,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.cost import RunningCost, cluster_labels
-from hebbnmf.network import BLOCK, FloatArray, Network
+from hebbnmf.engine.network import BLOCK, FloatArray, Network
 
 # Rows that are presented between two looks at the answers; it bounds the memory they take.
 _CHUNK = 8 * BLOCK

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hebbnmf._jit import jit
+from hebbnmf.engine._jit import jit
 
 
 @jit

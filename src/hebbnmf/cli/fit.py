@@ -18,7 +18,7 @@ from hebbnmf.cli.inputs import (
 from hebbnmf.cli.outputs import check_target
 
 if TYPE_CHECKING:
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.streams import Stream
 
 _COUNT = click.IntRange(min=1)
@@ -187,7 +187,7 @@ def _check_usage(data: Sequence[str], output: str, o: dict[str, Any]) -> None:
 
 
 def _new_model(o: dict[str, Any]) -> "OnlineSNMF":
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
 
     return OnlineSNMF(**_model_parameters(o))
 
@@ -224,9 +224,9 @@ def _fitted_steps(data: Sequence[str], inputs: Inputs, o: dict[str, Any]) -> lis
 
 def _read_checkpoint(ctx: click.Context, path: str) -> tuple["OnlineSNMF", list[Any], Any]:
     """Read a checkpoint; options that were given must be those that it was made with."""
-    from hebbnmf.archives import remove_leftovers
-    from hebbnmf.estimator import OnlineSNMF
+    from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence import read
+    from hebbnmf.persistence.archives import remove_leftovers
 
     file = read(path)
     if file.position is None or not isinstance(file.model, OnlineSNMF):

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.distributed.shards import are_paths, checked_reading
-from hebbnmf.estimator import OnlineSNMF
+from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.streams import Stream, open_stream
 
 

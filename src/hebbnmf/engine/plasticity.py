@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hebbnmf._jit import jit
-from hebbnmf.dynamics import axpy
+from hebbnmf.engine._jit import jit
+from hebbnmf.engine.response import axpy
 
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10

@@ -2,7 +2,7 @@
 
 Both kernels solve for the answer ``y`` of the recruited units to one sample, by coordinate
 descent on the residual ``g = V x - N y``; ``s_i g_i`` is then the net input of unit i (see
-`hebbnmf.network` for the symbols). They leave the active units in ``work.active`` and their
+`hebbnmf.engine.network` for the symbols). They leave the active units in ``work.active`` and their
 answers in ``work.y``.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hebbnmf._jit import jit
+from hebbnmf.engine._jit import jit
 
 # Units up to which full sweeps are faster than a working set.
 FEW_UNITS = 64

@@ -1,0 +1,1 @@
+"""Algorithm 1, compiled: respond, recruit, learn. Knows arrays only."""

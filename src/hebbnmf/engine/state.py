@@ -1,0 +1,73 @@
+"""The records that kernels pass around, and the types of their arrays.
+
+A kernel takes few records instead of many arrays; numba compiles a NamedTuple of arrays as if
+each had been passed by itself. Nothing here imports numba: streams read files in blocks too.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+IndexArray = NDArray[np.unsignedinteger[Any]]
+
+# Samples a block. Odd numbers of cache lines a row: a column of ``V X'``, which the response
+# reads, then spreads over the whole cache instead of evicting itself.
+BLOCK = 72
+
+
+class Rules(NamedTuple):
+    """Settings of a network, as the kernels take them."""
+
+    max_units: int  # m
+    threshold: float  # sqrt(lambda)
+    floor: float  # share of |x|^2 that is never a reason to recruit
+    initial_activity: float  # Yhat of a new unit, or 0 for y_new^2
+    gain: float  # share of y_i^2 added to Yhat_i
+    quartic: bool  # Eq. (6) instead of Eq. (7)
+    tol: float
+    max_sweeps: int
+
+
+class Weights(NamedTuple):
+    """What the network has learned; the first K rows are recruited units, the rest zeros."""
+
+    V: FloatArray  # (m, n) feedforward weights, W_i = s_i V_i
+    N_T: FloatArray  # (m, m) lateral weights, M_ij = s_i N_T[j, i]
+    s: NDArray[np.float64]  # (m,) row scales
+    Yhat: NDArray[np.float64]  # (m,) cumulative activity
+
+
+class Block(NamedTuple):
+    """A block of B samples on its way through the network."""
+
+    X: FloatArray  # (B, n) the samples
+    P: FloatArray  # (m, B) V X', up to date for the samples still to come only
+    G: FloatArray  # (B, B) X X'
+    C: FloatArray  # (m, B) row i: the steps of unit i still to be added to V_i, in order of time
+    when: IndexArray  # (m, B) the sample of each step
+    n_steps: IndexArray  # (m,) number of steps of each unit
+
+
+class Workspace(NamedTuple):
+    """Scratch arrays of a response, and its result."""
+
+    s: FloatArray  # (m,) row scales, in the type of the weights
+    g: FloatArray  # (m,) residual V x - N y of every unit
+    active: IndexArray  # (m,) result: the active units
+    y: FloatArray  # (m,) result: their activities
+    c: FloatArray  # (m,) their learning steps
+    members: IndexArray  # (m + 1,) the working set
+    is_member: NDArray[np.bool_]  # (m,) whether a unit is in it
+    scale: FloatArray  # (m,) its row scales
+    h: FloatArray  # (m,) net inputs of the working set
+    z: FloatArray  # (m,) activities of the working set
+    before: FloatArray  # (m,) those activities when g was last up to date
+    lateral: FloatArray  # (m, m) row a: how member a inhibits each member
+    system: FloatArray  # (m, m) the linear system of a direct solve
+
+
+def empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
+    """Make room for m units of n features."""
+    return Weights(np.zeros((m, n), dtype), np.zeros((m, m), dtype), np.zeros(m), np.zeros(m))

@@ -1,0 +1,56 @@
+"""Parameters: the rules that values must obey, and the one error for a value that does not."""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Rule(NamedTuple):
+    """What a value must be: in words, to follow "set it to", and as a test."""
+
+    text: str
+    holds: Callable[[object], bool]
+
+
+def check_parameter(name: str, value: object, rule: Rule) -> None:
+    """Raise ValueError, naming parameter, value and rule, unless the rule holds.
+
+    Examples
+    --------
+    >>> from hebbnmf.parameters import COUNT, check_parameter
+    >>> check_parameter("n_components", 0, COUNT)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_components=0 cannot be used: set it to an integer of at least 1.
+    """
+    if not rule.holds(value):
+        raise ValueError(f"{name}={value!r} cannot be used: set it to {rule.text}.")
+
+
+def one_of(*choices: str) -> Rule:
+    """Make the rule that a value is one of some strings."""
+    text = " or ".join(filter(None, (", ".join(map(repr, choices[:-1])), repr(choices[-1]))))
+    return Rule(text, lambda value: isinstance(value, str) and value in choices)
+
+
+def optional(rule: Rule, meaning: str = "None") -> Rule:
+    """Make the rule that a value obeys another one, or is None, whose meaning may be given."""
+    return Rule(f"{rule.text}, or {meaning}", lambda value: value is None or rule.holds(value))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _is_real(value: object, least: float) -> bool:
+    return (
+        isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) < np.inf
+    )
+
+
+COUNT = Rule("an integer of at least 1", _is_count)
+POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
+NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
+FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
