@@ -1,8 +1,9 @@
 """The engine: blocks, working sets, folds and threads change nothing."""
 
-import copy
 import os
+import pickle
 import signal
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -12,9 +13,10 @@ from scipy.optimize import nnls
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
+from hebbnmf import Network, Settings
 from hebbnmf.engine import network
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
-from hebbnmf.engine.blocks import answer_block, learn_block
+from hebbnmf.engine.blocks import respond_block, learn_block
 from hebbnmf.engine.response import FEW_UNITS
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
@@ -22,14 +24,18 @@ from reference import online_snmf
 SCHEDULES = [(None, 1.0), (600.0, 0.01)]
 
 
-def exact(X, m, rank_penalty, schedule=(None, 1.0), dynamics="rectified"):
-    return Network(
+def make(n, m, dtype=np.float64, **settings):
+    return Network(n, Settings(m, **settings).rules(dtype), dtype)
+
+
+def exact(X, m, rank_penalty, schedule=(None, 1.0)):
+    initial, gain = schedule
+    return make(
         X.shape[1],
         m,
         rank_penalty=rank_penalty,
-        initial_activity=schedule[0],
-        activity_gain=schedule[1],
-        dynamics=dynamics,
+        initial_activity=initial,
+        activity_gain=gain,
         tol=1e-12,
         max_sweeps=10_000,
     )
@@ -39,7 +45,7 @@ def exact(X, m, rank_penalty, schedule=(None, 1.0), dynamics="rectified"):
 def test_the_working_set_of_a_large_network_gives_the_answers_of_the_oracle(schedule):
     X = make_sparse_sources(100, 50, random_state=0)
     net = exact(X, 90, 0.0, schedule)
-    Y, n_unconverged = net.learn(X.copy())
+    Y, n_unconverged, _ = net.learn(X.copy())
     assert net.n_units == 90 > FEW_UNITS
     assert n_unconverged == 0
     expected, W, M, Yhat = online_snmf(X.copy(), 90, 0.0, initial=schedule[0], gain=schedule[1])
@@ -56,10 +62,10 @@ def test_no_block_size_changes_the_weights(size, m, schedule, monkeypatch):
     # 130 samples: blocks that recruit in their middle, and a last one that is not full.
     X = make_sparse_sources(130, 40, random_state=1)
     usual = exact(X, m, 40.0, schedule)
-    Y = usual.learn(X.copy())[0]
+    Y = usual.learn(X.copy()).Y
     monkeypatch.setattr(network, "BLOCK", size)
     other = exact(X, m, 40.0, schedule)
-    np.testing.assert_allclose(other.learn(X.copy())[0], Y, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(other.learn(X.copy()).Y, Y, rtol=0, atol=1e-9)
     np.testing.assert_allclose(other.components, usual.components, rtol=0, atol=1e-10)
     np.testing.assert_allclose(other.lateral_weights, usual.lateral_weights, rtol=0, atol=1e-10)
 
@@ -70,11 +76,11 @@ def test_answers_that_converge_slowly_are_those_of_a_direct_solver():
     X = PatchNormalizer().fit_transform(
         extract_patches(load_natural_images(), 400, 10, dtype=float, random_state=0)
     )
-    net = Network(100, 80, rank_penalty=0.0, tol=1e-10)
+    net = make(100, 80, rank_penalty=0.0, tol=1e-10)
     net.learn(X)
     assert net.n_units == 80
     few = X[:25]
-    Y, n_unconverged = net.answer(few)
+    Y, n_unconverged, _ = net.respond(few)
     assert n_unconverged == 0
     Yhat = net.cumulative_activity[:, None]
     L = np.linalg.cholesky(Yhat * (np.eye(80) + net.lateral_weights))
@@ -87,11 +93,11 @@ def test_answers_that_converge_slowly_are_those_of_a_direct_solver():
 def test_weights_survive_the_fold_of_their_scales(schedule):
     X = np.tile(make_sparse_sources(400, 3, random_state=2), (10, 1))
     net = exact(X, 6, 0.25, schedule)
-    Y = net.learn(X)[0]
+    Y = net.learn(X).Y
     # The scale of a row falls as its first cumulative activity over the present one.
     first = schedule[0] or np.array([y[y > 0][0] ** 2 for y in Y.T])
     assert (first / net.cumulative_activity < 2.0**-10).any()
-    assert (net._weights.s[: net.n_units] >= 2.0**-10).all()
+    assert (net.state.s >= 2.0**-10).all()
     born = [np.flatnonzero(y)[0] for y in Y.T]
     for i, t in enumerate(born):
         # Before its birth a unit is silent; its first sample counts as if seen `first` / y^2 times.
@@ -100,50 +106,50 @@ def test_weights_survive_the_fold_of_their_scales(schedule):
         np.testing.assert_allclose(net.components[i], weight @ X / weight.dot(Y[:, i]), atol=1e-11)
 
 
-def test_the_number_of_threads_changes_no_bit(monkeypatch):
+def test_the_number_of_threads_changes_no_bit():
     X = make_sparse_sources(600, 10, random_state=0)
-    net = Network(10, 70, rank_penalty=0.0)
+    net = make(10, 70, rank_penalty=0.0)
     net.learn(X[:120])
-    all_cores = net.answer(X)[0]
-    for n_threads in (1, 2, 5):
-        monkeypatch.setattr(network, "cpu_count", lambda n=n_threads: n)
-        np.testing.assert_array_equal(net.answer(X)[0], all_cores)
+    all_cores = net.respond(X).Y
+    for n_jobs in (1, 2, 5, -1):
+        np.testing.assert_array_equal(net.respond(X, n_jobs).Y, all_cores)
 
 
 def test_answering_changes_nothing():
     X = make_sparse_sources(300, 5, random_state=0)
-    net = Network(5, 10)
+    net = make(5, 10)
     net.learn(X)
-    before = copy.deepcopy(net.__dict__)
-    net.answer(X)
-    for old, new in zip(before.pop("_weights"), net.__dict__["_weights"], strict=True):
-        np.testing.assert_array_equal(old, new)
-    assert before == {k: v for k, v in net.__dict__.items() if k != "_weights"}
+    before = pickle.dumps(net)
+    net.respond(X)
+    assert pickle.dumps(net) == before
 
 
 def test_room_for_units_is_made_as_they_come():
     X = make_sparse_sources(300, 4, random_state=0)
-    net = Network(4, 10**9, rank_penalty=2.0)
-    Y, _ = net.learn(X)
+    net = make(4, 10**9, rank_penalty=2.0)
+    tracemalloc.start()
+    Y = net.learn(X).Y
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert Y.shape == (300, net.n_units)
-    assert len(net._weights.s) < 4 * network.BLOCK + 300
+    assert peak < 20 * 8 * 300**2
 
 
 @pytest.mark.parametrize("m", [8, 80])
 def test_unconverged_samples_are_counted(m):
     X = make_sparse_sources(200, 20, random_state=0)
-    net = Network(20, m, rank_penalty=0.0, tol=1e-12, max_sweeps=2)
-    assert 0 < net.learn(X)[1] <= 200
-    assert 0 < net.answer(X)[1] <= 200
+    net = make(20, m, rank_penalty=0.0, tol=1e-12, max_sweeps=2)
+    assert 0 < net.learn(X).n_unconverged <= 200
+    assert 0 < net.respond(X).n_unconverged <= 200
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_row_at_a_time_equals_one_chunk(dtype):
     X = make_sparse_sources(150, 6, random_state=0).astype(dtype)
-    chunk, rows = (Network(6, 12, rank_penalty=6.0, tol=1e-10, dtype=dtype) for _ in range(2))
+    chunk, rows = (make(6, 12, dtype, rank_penalty=6.0, tol=1e-10) for _ in range(2))
     chunk.learn(X.copy())
     for x in X:
-        y, _ = rows.learn(x[None])
+        y = rows.learn(x[None]).Y
         assert y.shape == (1, rows.n_units)
     atol = 1e-9 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(rows.components, chunk.components, atol=atol)
@@ -153,24 +159,24 @@ def test_one_row_at_a_time_equals_one_chunk(dtype):
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="about the compiler")
 def test_read_only_data_and_weights_compile_no_second_kernel(tmp_path):
     X = make_sparse_sources(300, 5, random_state=0)
-    net = Network(5, 10)
+    net = make(5, 10)
     net.learn(X)
-    net.answer(X)
-    compiled = [len(kernel.nopython_signatures) for kernel in (learn_block, answer_block)]
+    net.respond(X)
+    compiled = [len(kernel.nopython_signatures) for kernel in (learn_block, respond_block)]
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     joblib.dump(net, tmp_path / "net")
     again = joblib.load(tmp_path / "net", mmap_mode="r")
-    np.testing.assert_array_equal(again.learn(mapped)[0], net.learn(X)[0])
-    np.testing.assert_array_equal(again.answer(mapped)[0], net.answer(X)[0])
-    assert [len(k.nopython_signatures) for k in (learn_block, answer_block)] == compiled
+    np.testing.assert_array_equal(again.learn(mapped).Y, net.learn(X).Y)
+    np.testing.assert_array_equal(again.respond(mapped).Y, net.respond(X).Y)
+    assert [len(k.nopython_signatures) for k in (learn_block, respond_block)] == compiled
 
 
 def test_learning_in_several_threads_leaves_the_threads_of_blas_as_they_were():
     X = make_sparse_sources(150, 80, random_state=0)
 
     def learn(_):
-        net = Network(80, 20, rank_penalty=0.0)
+        net = make(80, 20, rank_penalty=0.0)
         net.learn(X)
         return net.components
 
@@ -209,7 +215,7 @@ def test_bits_do_not_depend_on_the_threads_of_blas_while_units_are_recruited():
     X[:720, 3:] = 0  # few units at first, then some five hundred
 
     def learned(n_rows):
-        net = Network(30, 600, rank_penalty=0.0)
+        net = make(30, 600, rank_penalty=0.0)
         for start in range(0, len(X), n_rows):
             net.learn(X[start : start + n_rows])
         return net.components
@@ -225,10 +231,51 @@ def test_bits_do_not_depend_on_the_threads_of_blas_while_units_are_recruited():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_process_forked_while_another_thread_learns_can_learn():
-    with ONE_BLAS_THREAD._lock:
+    with ONE_BLAS_THREAD.lock:
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # ends the child if it hangs
             with ONE_BLAS_THREAD:
                 os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_samples_that_would_recruit_are_deferred_and_the_others_learned(schedule):
+    X = make_sparse_sources(200, 6, random_state=3)
+    X[:, 5] = 0
+    X[[80, 81, 150]] = [0, 0, 0, 0, 0, 100]
+    grown = exact(X, 20, 0.0, schedule)
+    grown.learn(X[:40])
+    rest = X[40:]
+    # Room for two more, and a threshold that only the new direction exceeds.
+    grown.rules = grown.rules._replace(max_units=grown.n_units + 2, threshold=5000.0)
+    net, other = (pickle.loads(pickle.dumps(grown)) for _ in range(2))
+    Y, _, deferred = net.learn(rest, recruit=False)
+    assert deferred == [40, 41]  # the third finds the places taken
+    assert (net.n_units, net.n_samples) == (grown.n_units, 198)
+    assert not Y[deferred].any()
+    other.rules = other.rules._replace(max_units=grown.n_units)
+    learned = np.delete(np.arange(len(rest)), deferred)
+    np.testing.assert_allclose(Y[learned], other.learn(rest[learned]).Y, atol=1e-9)
+    np.testing.assert_allclose(net.components, other.components, atol=1e-12)
+    np.testing.assert_allclose(net.lateral_weights, other.lateral_weights, atol=1e-12)
+
+
+def test_inside_a_worker_of_joblib_one_thread_responds(monkeypatch):
+    X = make_sparse_sources(600, 5, random_state=0)
+    net = make(5, 10)
+    net.learn(X)
+    n_threads = []
+
+    def recorded(n):
+        n_threads.append(n)
+        return ThreadPoolExecutor(n)
+
+    monkeypatch.setattr(network, "ThreadPoolExecutor", recorded)
+    for n_jobs in (None, 3, -1):
+        net.respond(X, n_jobs)
+    assert n_threads == [joblib.cpu_count(), 3, joblib.cpu_count()]
+    n_threads.clear()
+    joblib.Parallel(2, backend="threading")([joblib.delayed(net.respond)(X)] * 2)
+    assert n_threads == [1, 1]

@@ -61,7 +61,9 @@ def test_score_refuses_what_transform_refuses(X):
 
 
 def test_score_warns_of_answers_that_did_not_converge(X):
-    net = OnlineSNMF(3, rank_penalty=0.1, tol=1e-12).fit(X).set_params(max_sweeps=1)
+    net = OnlineSNMF(3, rank_penalty=0.1, tol=1e-12, max_sweeps=1)
+    with pytest.warns(ConvergenceWarning):
+        net.partial_fit(X)
     with pytest.warns(ConvergenceWarning, match="of 300 samples did not converge"):
         net.score(X)
 

@@ -1,17 +1,15 @@
 """RiverSNMF: the network as a clusterer and transformer of river, on streams of dicts."""
 
 import copy
-import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from hebbnmf.cost import cluster_labels
-from hebbnmf.engine.network import FloatArray, Network
-from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.clustering import cluster_labels
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.learner import Learner, Settings, check_rows
 
 try:
     from river import base
@@ -23,9 +21,6 @@ except ImportError as error:
     ) from error
 
 __all__ = ["RiverSNMF"]
-
-# Eq. (5) and (6) live on the scale of |x|^4.
-_LARGEST_NORM2 = float(np.sqrt(np.finfo(np.float64).max))
 
 
 class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
@@ -45,6 +40,13 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         features.
     initial_activity, activity_gain, dynamics, tol, max_sweeps
         As in `OnlineSNMF`.
+
+    Attributes
+    ----------
+    learner : Learner
+        The network; its features are in the order of ``columns``.
+    columns : dict
+        The column of each feature that was learned from.
 
     Notes
     -----
@@ -85,8 +87,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self.dynamics = dynamics
         self.tol = tol
         self.max_sweeps = max_sweeps
-        self._network = Network(0, **self._settings())
-        self._columns: dict[Hashable, int] = {}
+        self.learner = Learner(Settings(**self._get_params()), n_features=0)
+        self.columns: dict[Hashable, int] = {}
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Learn from a sample.
@@ -110,7 +112,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self._learn(frame.columns, to_numpy(frame))
 
     def transform_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
-        """Answer a sample with the weights as they are.
+        """Respond to a sample with the weights as they are.
 
         Parameters
         ----------
@@ -120,13 +122,13 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         Returns
         -------
         dict
-            The answer of each unit recruited so far, as ``unit0``, ``unit1`` and so on.
+            The activity of each unit recruited so far, as ``unit0``, ``unit1`` and so on.
         """
-        Y = self._answer(x, np.array([list(x.values())], np.float64))
+        Y = self._respond(x, np.array([list(x.values())], np.float64))
         return dict(zip(_unit_names(Y), Y[0].tolist(), strict=True))
 
     def transform_many(self, X: Any) -> Any:
-        """Answer the rows of a frame with the weights as they are.
+        """Respond to the rows of a frame with the weights as they are.
 
         Parameters
         ----------
@@ -136,14 +138,14 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         Returns
         -------
         frame of the same library
-            The answers, one column for each unit recruited so far, with the index of `X`.
+            The responses, one column for each unit recruited so far, with the index of `X`.
         """
         frame = into_frame(X)
-        Y = self._answer(frame.columns, to_numpy(frame))
+        Y = self._respond(frame.columns, to_numpy(frame))
         return to_native_frame(Y, columns=_unit_names(Y), like=frame)
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> int:
-        """Name the unit that answers a sample most strongly.
+        """Name the unit that responds to a sample most strongly.
 
         Parameters
         ----------
@@ -155,10 +157,10 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         int
             The unit; -1 where all are silent, as they are before the first is recruited.
         """
-        return int(cluster_labels(self._answer(x, np.array([list(x.values())], np.float64)))[0])
+        return int(cluster_labels(self._respond(x, np.array([list(x.values())], np.float64)))[0])
 
     def predict_many(self, X: Any) -> Any:
-        """Name the unit that answers each row of a frame most strongly.
+        """Name the unit that responds to each row of a frame most strongly.
 
         Parameters
         ----------
@@ -171,7 +173,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             The units, as in `predict_one`.
         """
         frame = into_frame(X)
-        labels = cluster_labels(self._answer(frame.columns, to_numpy(frame)))
+        labels = cluster_labels(self._respond(frame.columns, to_numpy(frame)))
         return to_native_series(labels, name="label", like=frame)
 
     def clone(
@@ -192,55 +194,36 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
             The copy.
         """
         copied = super().clone(new_params, include_attributes)
-        copied._network.configure(**copied._settings())
+        copied.learner.configure(Settings(**self._get_params() | (new_params or {})))
         return copied
-
-    def _settings(self) -> dict[str, Any]:
-        return OnlineSNMF(**self._get_params())._checked_settings()
 
     def _learn(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> None:
         columns, rows = self._placed(names, values)
-        self._columns = columns
-        self._network.add_features(len(columns) - self._network.n_features)
-        self._warn(self._network.learn(rows)[1])
+        network = self.learner.network
+        self.columns = columns
+        network.add_features(len(columns) - network.n_features)
+        self.learner.warn_unconverged(self.learner.learn(rows).n_unconverged, len(rows))
 
-    def _answer(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
+    def _respond(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
         columns, rows = self._placed(names, values)
-        network = self._network
+        network = self.learner.network
         if len(columns) > network.n_features:
             # Features not learned from are still part of |x|^2 in Eq. (6).
             network = copy.copy(network)
             network.add_features(len(columns) - network.n_features)
-        Y, n_unconverged = network.answer(rows)
-        self._warn(n_unconverged)
+        Y, n_unconverged, _ = network.respond(rows)
+        self.learner.warn_unconverged(n_unconverged, len(rows))
         return Y
 
     def _placed(
         self, names: Iterable[Hashable], values: NDArray[np.float64]
-    ) -> tuple[dict[Hashable, int], NDArray[np.float64]]:
+    ) -> tuple[dict[Hashable, int], FloatArray]:
         """Place values in the columns of the network, after which come those of new features."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest = np.square(values).sum(axis=1).max(initial=0.0)
-        if not largest <= _LARGEST_NORM2:
-            raise ValueError(
-                f"a sample has squared norm {largest:.3g}, but features must be finite and "
-                f"their norm below {_LARGEST_NORM2:.3g}: leave out or fill what is missing, and "
-                "scale the rest down."
-            )
-        columns = dict(self._columns)
+        columns = dict(self.columns)
         places = [columns.setdefault(name, len(columns)) for name in names]
         rows = np.zeros((len(values), len(columns)))
         rows[:, places] = values
-        return columns, rows
-
-    def _warn(self, n_unconverged: int) -> None:
-        if n_unconverged:
-            warnings.warn(
-                f"The answers to {n_unconverged} samples did not converge within "
-                f"max_sweeps={self.max_sweeps}; raise max_sweeps or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        return columns, check_rows(rows, np.float64)
 
 
 def _unit_names(Y: FloatArray) -> list[str]:

@@ -1,21 +1,22 @@
 """The command `hebbnmf`. Imports that take seconds wait inside the commands."""
 
 import logging
-import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, cast
 
 import click
 
 from hebbnmf.cli.convert import convert
+from hebbnmf.cli.demo import demo
 from hebbnmf.cli.fit import fit
-from hebbnmf.cli.plot import info, plot
-from hebbnmf.cli.reproduce import demo, reproduce
-from hebbnmf.cli.transform import predict, transform
+from hebbnmf.cli.info import info
+from hebbnmf.cli.plot import plot
+from hebbnmf.cli.predict import predict
+from hebbnmf.cli.reproduce import reproduce
+from hebbnmf.cli.signals import Interrupts
+from hebbnmf.cli.transform import transform
 
 __all__ = ["main"]
 
@@ -31,12 +32,12 @@ class _Command(click.Group):
     """A group whose errors are one line each, and whose interrupts have the codes of a shell."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _polite_signals(), _short_warnings():
+        with Interrupts() as ctx.obj, _short_warnings():
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:
                 click.echo("Interrupted.", err=True)
-                return ctx.exit(128 + signal.SIGINT)
+                return ctx.exit(ctx.obj.exit_code)
             except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
                 raise
             except Exception as error:
@@ -77,25 +78,8 @@ def _one_line(error: Exception) -> str:
 
 
 @contextmanager
-def _polite_signals() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that no unfinished file is left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def terminate(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise SystemExit(128 + signum)
-
-    previous = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-@contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show each warning as one line, and not again for every chunk of a stream."""
+    """Show each warning as one line, once."""
     shown = set()
 
     def show(

@@ -1,9 +1,14 @@
 """The command `convert`: rows from one format to another."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from hebbnmf.cli.inputs import PATH, Inputs, input_options, progress, report_bad_rows
-from hebbnmf.cli.outputs import open_output, output_format
+from hebbnmf.cli.inputs import PATH, progress, read_options, report_bad_rows
+from hebbnmf.cli.outputs import check_output, open_output
+
+if TYPE_CHECKING:
+    from hebbnmf.streams import ReadOptions
 
 
 @click.command(
@@ -15,17 +20,21 @@ Examples:
 )
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@input_options
-def convert(source: str, target: str, inputs: Inputs) -> None:
+@read_options
+def convert(source: str, target: str, reading: "ReadOptions") -> None:
     """Write rows in another format, which the suffix of OUT names.
 
     IN may be a file, a pattern or - for standard input; OUT a .csv, .tsv, .jsonl, .npy or
     .parquet file, or - for CSV on standard output. A .npy file of numbers trains fastest.
     """
-    if target != "-":
-        output_format(target)
-    with inputs.open([source]) as stream, progress("convert") as bar:
-        with open_output(target, stream.feature_names) as writer:
+    from hebbnmf.streams import open_stream
+
+    check_output(target)
+    with open_stream([source], options=reading) as stream:
+        with (
+            progress("convert", stream.total) as bar,
+            open_output(target, stream.feature_names) as writer,
+        ):
             for chunk in stream:
                 writer.write(chunk)
                 bar.update(len(chunk))

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hebbnmf.cli.inputs import (
-    PATH,
-    Inputs,
-    data_argument,
-    input_options,
-    progress,
-    report_bad_rows,
-)
-from hebbnmf.cli.outputs import check_target
+from hebbnmf.cli.inputs import PATH, data_argument, progress, read_options, report_bad_rows
+from hebbnmf.cli.signals import Interrupts
 
 if TYPE_CHECKING:
     from hebbnmf.estimators import OnlineSNMF
-    from hebbnmf.streams import Stream
+    from hebbnmf.persistence.steps import Step
+    from hebbnmf.streams import ReadOptions
+
+# What the options say; which there are depends on the command line.
+Options = dict[str, Any]
 
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -37,28 +34,28 @@ _MODEL_OPTIONS = (
     click.option(
         "--initial-activity",
         type=_POSITIVE,
-        help="Cumulative activity of a new unit; the square of its first answer by default.",
+        help="Cumulative activity of a new unit; the square of its first activity by default.",
     ),
     click.option(
         "--activity-gain",
         type=_POSITIVE,
         default=1.0,
         show_default=True,
-        help="Share of a squared answer that is added to cumulative activity.",
+        help="Share of a squared activity that is added to cumulative activity.",
     ),
     click.option(
         "--dynamics",
         type=click.Choice(["rectified", "quartic"]),
         default="rectified",
         show_default=True,
-        help="How units answer: Eq. (7) of the paper, or the exact Eq. (6).",
+        help="How units respond: Eq. (7) of the paper, or the exact Eq. (6).",
     ),
     click.option(
         "--tol",
         type=_POSITIVE,
         default=1e-4,
         show_default=True,
-        help="An answer is final when no unit moves by more, relative to the strongest.",
+        help="A response is final when no unit moves by more, relative to the strongest.",
     ),
     click.option(
         "--max-sweeps", type=_COUNT, default=1000, show_default=True, help="Bound on the sweeps."
@@ -123,10 +120,10 @@ Examples:
 @data_argument
 @click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
 @_options
-@input_options
+@read_options
 @click.pass_context
 def fit(
-    ctx: click.Context, /, data: tuple[str, ...], output: str, inputs: Inputs, **o: Any
+    ctx: click.Context, /, data: tuple[str, ...], output: str, reading: "ReadOptions", **o: Any
 ) -> None:
     """Learn from the rows of DATA, and write a model file.
 
@@ -134,42 +131,57 @@ def fit(
     "day*.csv", or - for standard input. They are read in constant memory.
     """
     _check_usage(data, output, o)
+    from hebbnmf.persistence import save
+    from hebbnmf.persistence.atomic import check_target
+    from hebbnmf.streams import open_stream
+    from hebbnmf.training import train
+
     for path in filter(None, (output, o["checkpoint"])):
         check_target(path)
-    from hebbnmf.persistence import save
-    from hebbnmf.training import TrainingInterrupted, train
-
+    position = None
     if o["resume"]:
         model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
     else:
-        model, steps, position = _new_model(o), _fitted_steps(data, inputs, o), None
-    order = {"shuffle": o["shuffle"], "random_state": o["seed"], "epochs": o["epochs"]}
-    interrupt = None
-    with inputs.open(data, **order, follow=o["watch"]) as stream, progress("fit") as bar:
-        _place(stream, model, position, o["limit"])
-        bar.total = stream.n_left
-        try:
-            train(
-                model,
-                stream,
-                preprocessing=steps,
-                checkpoint=o["checkpoint"],
-                every=o["every"],
-                every_seconds=o["every_seconds"],
-                on_progress=bar.update,
-            )
-        except TrainingInterrupted as error:
-            interrupt = error
-    report_bad_rows(stream)
-    if interrupt is None or _is_watched(model, o):
+        model, steps = _new_model(o), _fitted_steps(data, reading, o)
+    interrupts = ctx.ensure_object(Interrupts)
+    interrupted = False
+    with open_stream(
+        list(data),
+        options=reading,
+        shuffle=o["shuffle"],
+        random_state=o["seed"],
+        epochs=o["epochs"],
+        limit=_rows_left(model, o["limit"]),
+        follow=o["watch"],
+    ) as stream:
+        if position is not None:
+            stream.seek(position)
+        with progress("fit", stream.total) as bar:
+            try:
+                train(
+                    model,
+                    stream,
+                    preprocessing=steps,
+                    checkpoint=o["checkpoint"],
+                    every=o["every"],
+                    every_seconds=o["every_seconds"],
+                    on_progress=bar.update,
+                    should_stop=interrupts.should_stop,
+                )
+            except KeyboardInterrupt:
+                interrupted = True
+        report_bad_rows(stream)
+    interrupted = interrupted or interrupts.should_stop()
+    if not interrupted or _is_watched(model, o):
         save(model, output, preprocessing=steps)
-        _report(output, model)
-    if interrupt is not None:
+        units, seen = model.n_components_, model.n_samples_seen_
+        click.echo(f"{output}: {units} units, {seen} samples seen", err=True)
+    if interrupted:
         click.echo(f"Interrupted: {_kept(output, model, o)}.", err=True)
-        ctx.exit(interrupt.exit_code)
+        ctx.exit(interrupts.exit_code)
 
 
-def _check_usage(data: Sequence[str], output: str, o: dict[str, Any]) -> None:
+def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
@@ -186,54 +198,49 @@ def _check_usage(data: Sequence[str], output: str, o: dict[str, Any]) -> None:
         )
 
 
-def _new_model(o: dict[str, Any]) -> "OnlineSNMF":
+def _new_model(o: Options) -> "OnlineSNMF":
+    from dataclasses import fields
+
     from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.learner import Settings
 
-    return OnlineSNMF(**_model_parameters(o))
-
-
-def _model_parameters(o: dict[str, Any]) -> dict[str, Any]:
-    """Give the parameters of OnlineSNMF that the options stand for."""
-    renamed = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
-    own = ("n_components", "rank_penalty", "initial_activity", "activity_gain", "dynamics", "tol")
-    return {name: o[name] for name in (*own, "max_sweeps", "track_cost")} | renamed
+    order = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
+    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **order)
 
 
-def _fitted_steps(data: Sequence[str], inputs: Inputs, o: dict[str, Any]) -> list[Any]:
+def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "list[Step]":
     """Fit the preprocessing, by one pass over the data for each step."""
     if not (o["scale"] or o["whiten"]):
         return []
     from sklearn.preprocessing import StandardScaler
 
-    from hebbnmf.preprocessing import ZCAWhitener
+    from hebbnmf.preprocessing import ZCAWhitener, transform_rows
+    from hebbnmf.streams import open_stream
 
-    steps: list[Any] = []
+    steps: list[Step] = []
     for wanted, step in ((o["scale"], StandardScaler()), (o["whiten"], ZCAWhitener())):
         if not wanted:
             continue
-        with inputs.open(data) as stream, progress(type(step).__name__) as bar:
-            stream.n_left = o["limit"]
+        with (
+            open_stream(list(data), options=reading, limit=o["limit"]) as stream,
+            progress(type(step).__name__, stream.total) as bar,
+        ):
             for chunk in stream:
-                for earlier in steps:
-                    chunk = earlier.transform(chunk)
-                step.partial_fit(chunk)
+                step.partial_fit(transform_rows(steps, chunk))
                 bar.update(len(chunk))
         steps.append(step)
     return steps
 
 
-def _read_checkpoint(ctx: click.Context, path: str) -> tuple["OnlineSNMF", list[Any], Any]:
+def _read_checkpoint(
+    ctx: click.Context, path: str
+) -> tuple["OnlineSNMF", "list[Step]", dict[str, Any]]:
     """Read a checkpoint; options that were given must be those that it was made with."""
-    from hebbnmf.estimators import OnlineSNMF
-    from hebbnmf.persistence import read
-    from hebbnmf.persistence.archives import remove_leftovers
+    from hebbnmf.persistence import read_checkpoint
 
-    file = read(path)
-    if file.position is None or not isinstance(file.model, OnlineSNMF):
-        raise ValueError(f"{path} is a model but no checkpoint: it cannot be resumed.")
-    remove_leftovers(path)
-    kinds = {type(step).__name__ for step in file.preprocessing}
-    stored = {**file.model.get_params(), "scale": "StandardScaler" in kinds}
+    model, steps, position = read_checkpoint(path)
+    kinds = {type(step).__name__ for step in steps}
+    stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
     # More epochs than before are welcome: they go on where the last one ended.
     for name in stored.keys() & ctx.params.keys():
@@ -243,37 +250,21 @@ def _read_checkpoint(ctx: click.Context, path: str) -> tuple["OnlineSNMF", list[
                 f"--{name.replace('_', '-')} is {ctx.params[name]!r}, but {path} was made with "
                 f"{stored[name]!r}; resume it as it was begun."
             )
-    return file.model, file.preprocessing, file.position
+    return model, steps, position
 
 
-def _place(stream: "Stream", model: "OnlineSNMF", position: Any, limit: int | None) -> None:
-    """Move a stream to where the model stands."""
-    n_seen = 0
-    if position is not None:
-        stream.seek(position)
-        n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
-    if limit is not None:
-        stream.n_left = max(limit - n_seen, 0)
+def _rows_left(model: "OnlineSNMF", limit: int | None) -> int | None:
+    """Return how many rows a limited training may still learn."""
+    n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
+    return None if limit is None else max(limit - n_seen, 0)
 
 
-def _is_watched(model: "OnlineSNMF", o: dict[str, Any]) -> bool:
+def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
     """Tell whether a model is to be saved at an interrupt, which is how watching ends."""
     return o["watch"] and model.__sklearn_is_fitted__()
 
 
-def _kept(output: str, model: "OnlineSNMF", o: dict[str, Any]) -> str:
+def _kept(output: str, model: "OnlineSNMF", o: Options) -> str:
     if o["checkpoint"] is not None:
         return f"go on from {o['checkpoint']} by the same command with --resume"
     return f"{output} is written" if _is_watched(model, o) else "nothing is written"
-
-
-def _report(output: str, model: "OnlineSNMF") -> None:
-    click.echo(
-        f"{output}: {model.n_components_} units, {model.n_samples_seen_} samples seen", err=True
-    )
-    if not model.n_components_:
-        click.echo(
-            f"Warning: no unit was recruited: |x|^4 of no row is above --rank-penalty "
-            f"{model.rank_penalty:g}; lower it, or --scale the data.",
-            err=True,
-        )

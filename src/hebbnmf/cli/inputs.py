@@ -1,56 +1,58 @@
 """What the commands read: the options that say how, the streams they open, and models."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from hebbnmf.estimators import OnlineSNMF
-    from hebbnmf.streams import Stream
+    from tqdm import tqdm
 
-FORMATS = ("csv", "tsv", "jsonl", "npy", "npz", "parquet", "arrow", "hdf5", "float32", "float64")
-# Whether a file can be read is found out by reading it: that is no error of usage.
+    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.persistence.steps import Step
+    from hebbnmf.streams import ReadOptions, Stream
+
+# An unreadable file exits 1 (data), not 2 (usage), and so is found out by reading it.
 PATH = click.Path(allow_dash=True, readable=False)
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """How to read the data: what the shared options of the commands say."""
+class _Format(click.ParamType):
+    """A format that streams can read; which there are is looked up when one is named."""
 
-    columns: list[int | str] | None
-    header: bool | None
-    format: str | None
-    width: int | None
-    dtype: str
-    on_bad_row: str
+    name = "format"
 
-    def open(self, data: Sequence[str], **options: Any) -> "Stream":
-        """Open files, patterns or "-" as one stream."""
-        from hebbnmf.streams import open_stream
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        from hebbnmf.streams import known_formats
 
-        return open_stream(
-            list(data),
-            columns=self.columns,
-            header="auto" if self.header is None else self.header,
-            format=self.format,
-            width=self.width,
-            dtype=self.dtype,
-            on_bad_row=self.on_bad_row,
-            **options,
-        )
+        if value not in known_formats():
+            self.fail(f"{value!r} is not one of {', '.join(known_formats())}.", param, ctx)
+        return value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from hebbnmf.streams import known_formats
+
+        return [CompletionItem(name) for name in known_formats() if name.startswith(incomplete)]
 
 
-def _columns(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Any:
+def _columns(
+    _ctx: click.Context, _param: click.Parameter, text: str | None
+) -> list[int | str] | None:
     if text is None:
         return None
     fields = [field.strip() for field in text.split(",")]
     return [int(field) if field.isdecimal() else field for field in fields]
 
 
-_INPUT_OPTIONS = (
+_READ_OPTIONS = (
     click.option(
         "--columns",
         metavar="LIST",
@@ -64,8 +66,10 @@ _INPUT_OPTIONS = (
     ),
     click.option(
         "--format",
-        type=click.Choice(FORMATS),
-        help="Format of the data; by default the suffix says it, and standard input is CSV.",
+        type=_Format(),
+        metavar="NAME",
+        help="Format of the data, such as csv or float32; by default the suffix says it, and "
+        "standard input is CSV.",
     ),
     click.option(
         "--width",
@@ -89,25 +93,21 @@ _INPUT_OPTIONS = (
 )
 
 
-def input_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say how data are read, as one argument `inputs`."""
+def read_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how data are read, as one argument `reading`."""
 
     @wraps(command)
-    def wrapped(
-        *args: Any,
-        columns: list[int | str] | None,
-        header: bool | None,
-        format: str | None,  # noqa: A002
-        width: int | None,
-        dtype: str,
-        on_bad_row: str,
-        **options: Any,
-    ) -> None:
-        inputs = Inputs(columns, header, format, width, dtype, on_bad_row)
-        command(*args, inputs=inputs, **options)
+    def wrapped(*args: object, header: bool | None, **options: object) -> None:
+        from dataclasses import fields
+
+        from hebbnmf.streams import ReadOptions
+
+        options["header"] = "auto" if header is None else header
+        chosen: dict[str, Any] = {f.name: options.pop(f.name) for f in fields(ReadOptions)}
+        command(*args, reading=ReadOptions(**chosen), **options)
 
     result: Callable[..., None] = wrapped
-    for option in reversed(_INPUT_OPTIONS):
+    for option in reversed(_READ_OPTIONS):
         result = option(result)
     return result
 
@@ -117,8 +117,19 @@ def data_argument(command: Callable[..., None]) -> Callable[..., None]:
     return click.argument("data", nargs=-1, required=True, type=PATH)(command)
 
 
-def read_answering(path: str) -> tuple["OnlineSNMF", list[Any], list[str] | None]:
-    """Read a model that can answer: the model, its preprocessing, and the names of its features."""
+def open_data(
+    data: Sequence[str], reading: "ReadOptions", model: "OnlineSNMF", limit: int | None = None
+) -> "Stream":
+    """Open rows for a fitted model; refuse columns that are not those it learned."""
+    from hebbnmf.streams import open_stream
+
+    stream = open_stream(list(data), options=reading, limit=limit)
+    stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
+    return stream
+
+
+def read_fitted(path: str) -> tuple["OnlineSNMF", "list[Step]"]:
+    """Read a model that can respond, and its preprocessing."""
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence import read
 
@@ -126,14 +137,12 @@ def read_answering(path: str) -> tuple["OnlineSNMF", list[Any], list[str] | None
     model = file.model
     if not isinstance(model, OnlineSNMF):
         raise ValueError(
-            f"{path} holds a {type(model).__name__}, which has no answer to new samples; "
+            f"{path} holds a {type(model).__name__}, which cannot respond to new samples; "
             "fit an OnlineSNMF."
         )
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"{path} holds a model that has learned nothing yet.")
-    # Streams give bare arrays: their names are compared once, and not again for each chunk.
-    names = model.__dict__.pop("feature_names_in_", None)
-    return model, file.preprocessing, None if names is None else list(names)
+    return model, file.preprocessing
 
 
 def report_bad_rows(stream: "Stream") -> None:
@@ -143,8 +152,8 @@ def report_bad_rows(stream: "Stream") -> None:
         click.echo(f"bad rows left out: {stream.n_bad_rows}{last}", err=True)
 
 
-def progress(description: str) -> Any:
+def progress(description: str, total: int | None = None) -> "tqdm[Any]":
     """Make a progress bar of rows on standard error, silent where that is no terminal."""
     from tqdm import tqdm
 
-    return tqdm(desc=description, unit=" rows", unit_scale=True, disable=None)
+    return tqdm(desc=description, total=total, unit=" rows", unit_scale=True, disable=None)

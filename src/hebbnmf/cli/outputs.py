@@ -1,29 +1,22 @@
 """What the commands write: rows as text, `.npy` or Parquet, whole files or none."""
 
-import contextlib
 import csv
-import errno
 import io
 import json
 import os
-import secrets
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-_FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".npy": "npy",
-    ".parquet": "parquet",
-}
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[Any]
 
 
 class Writer(ABC):
@@ -42,7 +35,7 @@ class Writer(ABC):
         self._names = names
 
     @abstractmethod
-    def write(self, rows: Any) -> None:
+    def write(self, rows: "Rows") -> None:
         """Write an array of rows; an array of one dimension is one column."""
 
     def finish(self) -> None:  # noqa: B027  Text needs no end.
@@ -63,16 +56,16 @@ class DelimitedWriter(Writer):
             csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
             file.write(line.getvalue().encode())
 
-    def write(self, rows: Any) -> None:
+    def write(self, rows: "Rows") -> None:
         """Write one line for each row."""
-        texts = (map(_shortest(rows.dtype), row) for row in rows.reshape(len(rows), -1).tolist())
+        texts = (map(_shortest(rows), row) for row in rows.reshape(len(rows), -1).tolist())
         self._file.write("".join(self._delimiter.join(row) + "\n" for row in texts).encode())
 
 
 class JsonWriter(Writer):
     """JSON lines: lists, or objects where columns have names."""
 
-    def write(self, rows: Any) -> None:
+    def write(self, rows: "Rows") -> None:
         """Write one line for each row."""
         samples = rows.reshape(len(rows), -1).tolist()
         if self._names is not None:
@@ -84,9 +77,9 @@ class NpyWriter(Writer):
     """A `.npy` file, whose header learns the number of rows at the end."""
 
     _n_rows = 0
-    _like: Any = None
+    _like: "Rows | None" = None
 
-    def write(self, rows: Any) -> None:
+    def write(self, rows: "Rows") -> None:
         """Write rows as they are in memory."""
         import numpy as np
 
@@ -106,6 +99,7 @@ class NpyWriter(Writer):
     def _header(self) -> None:
         from numpy.lib import format as npy
 
+        assert self._like is not None
         shape = (self._n_rows, *self._like.shape[1:])
         described = npy.dtype_to_descr(self._like.dtype)
         header = {"descr": described, "fortran_order": False, "shape": shape}
@@ -117,7 +111,7 @@ class ParquetWriter(Writer):
 
     _table: Any = None
 
-    def write(self, rows: Any) -> None:
+    def write(self, rows: "Rows") -> None:
         """Write a group of rows."""
         try:
             import pyarrow
@@ -143,6 +137,15 @@ class ParquetWriter(Writer):
             self._table.is_open = False
 
 
+_WRITERS: dict[str, Callable[[IO[bytes], list[str] | None], Writer]] = {
+    "csv": DelimitedWriter,
+    "tsv": partial(DelimitedWriter, delimiter="\t"),
+    "jsonl": JsonWriter,
+    "npy": NpyWriter,
+    "parquet": ParquetWriter,
+}
+
+
 @contextmanager
 def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
     """Open a writer by the suffix of a path; "-" is CSV on standard output.
@@ -153,17 +156,10 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
         with _standard_output() as file:
             yield DelimitedWriter(file, names)
         return
-    kind = output_format(path)
+    from hebbnmf.persistence.atomic import replacing
+
     with replacing(path) as file:
-        match kind:
-            case "csv" | "tsv":
-                writer: Writer = DelimitedWriter(file, names, "," if kind == "csv" else "\t")
-            case "jsonl":
-                writer = JsonWriter(file, names)
-            case "npy":
-                writer = NpyWriter(file, names)
-            case _:
-                writer = ParquetWriter(file, names or [])
+        writer = _writer_of(path)(file, names)
         try:
             yield writer
             writer.finish()
@@ -172,50 +168,29 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
             raise
 
 
-def output_format(path: str) -> str:
-    """Find the format that a suffix names."""
-    kind = _FORMATS.get(Path(path).suffix.lower())
-    if kind is None:
-        raise click.UsageError(
-            f"{path!r} has a suffix that names no format to write: use {', '.join(_FORMATS)}."
-        )
-    return kind
+def check_output(path: str) -> None:
+    """Refuse a path that rows cannot be written to, before work begins."""
+    if path != "-":
+        from hebbnmf.persistence.atomic import check_target
+
+        _writer_of(path)
+        check_target(path)
 
 
-@contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
-    """Open a file beside `path`, and move it there once all is written."""
-    check_target(path)
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+def _writer_of(path: str) -> Callable[[IO[bytes], list[str] | None], Writer]:
+    """Find the writer of the format that a suffix names."""
+    from hebbnmf.streams import StreamError, format_of
+
     try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        if error.filename not in (None, str(temporary)):
-            raise
-        raise OSError(
-            error.errno,
-            f"was not written, and what was there before is unchanged: {error.strerror or error}",
-            path,
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def check_target(path: str) -> None:
-    """Refuse a path that cannot be written, before hours of work and not after."""
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder is where the file should go", path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "its folder does not exist", path)
-    if not os.access(target.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "its folder cannot be written", path)
+        writer = None if path.endswith(".gz") else _WRITERS.get(format_of(path))
+    except StreamError:
+        writer = None
+    if writer is None:
+        raise click.UsageError(
+            f"{path!r} has a suffix that names no format to write: use that of "
+            f"{', '.join(_WRITERS)}."
+        )
+    return writer
 
 
 @contextmanager
@@ -234,6 +209,6 @@ def _standard_output() -> Iterator[IO[bytes]]:
         raise
 
 
-def _shortest(dtype: Any) -> Any:
-    """Give the function that writes a number in as few digits as read back to the same bits."""
-    return "{:.9g}".format if dtype == "float32" else repr
+def _shortest(rows: "Rows") -> Callable[[float], str]:
+    """Return the function that writes a number in as few digits as read back to the same bits."""
+    return "{:.9g}".format if rows.dtype == "float32" else repr

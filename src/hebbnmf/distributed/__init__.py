@@ -1,4 +1,4 @@
-"""Training in synchronous rounds on many workers, and answers on a cluster.
+"""Training in synchronous rounds on many workers, and responses on a cluster.
 
 Workers may be threads or processes of one machine (`concurrent.futures`) or those of a
 `distributed.Client`, which needs the extra ``dask``.

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 Result = TypeVar("Result")
-# Times that a round is sent out. Dask itself reruns the tasks of a worker that is lost; what was
-# sent from here and had its only copy there must be sent again.
+# Times that a round is sent out. Dask itself reruns the tasks of a worker that is lost; data that
+# were sent from here, with their only copy on that worker, must be sent again.
 _ATTEMPTS = 4
 
 
@@ -27,7 +27,7 @@ def run(
     shared: bytes,
     arguments: Sequence[tuple[Any, ...]],
 ) -> list[Result]:
-    """Map a function over the parts of a round, ``function(shared, part, ...)``, and gather.
+    """Call ``function(shared, part, ...)`` for all parts of a round, and gather the results.
 
     ``shared`` reaches every worker once. Parts may be lazy arrays, which a cluster computes where
     they lie. Results come in the order of the arguments.
@@ -39,7 +39,7 @@ def run(
 
 
 def compute(executor: Any, part: Any) -> Any:
-    """Rows of a part on this machine, computed by the executor if they are lazy."""
+    """Return the rows of a part on this machine, computed by the executor if they are lazy."""
     if not hasattr(part, "compute"):
         return part
     return executor.compute(part).result() if hasattr(executor, "scatter") else part.compute()

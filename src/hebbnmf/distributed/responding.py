@@ -1,21 +1,31 @@
-"""Answering: transform and predict over Dask collections and files, lazily, frozen weights."""
+"""Responding on a cluster: transform and predict over Dask collections and files, lazily."""
 
+import copy
 import pickle
+from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
 from os import fspath
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.distributed.shards import are_paths, checked_reading
+from hebbnmf.distributed.shards import Data, are_paths, read_options
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.streams import Stream, open_stream
+from hebbnmf.learner import Learner
+from hebbnmf.streams import ReadOptions, open_stream
+
+__all__ = ["predict", "transform"]
+
+Lazy = Any  # a Dask array, frame or series: Dask carries no types
+# What a task does with rows, given the pickled learner.
+Respond = Callable[[ArrayLike, bytes], NDArray[Any]]
 
 
-def transform(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
-    """Answer samples on a cluster with frozen weights, each on its own.
+def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
+    """Respond to samples on a cluster with frozen weights, each on its own.
 
     Parameters
     ----------
@@ -29,9 +39,9 @@ def transform(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
     Returns
     -------
     Dask array or dataframe
-        The answers of `OnlineSNMF.transform`, not yet computed: an array for an array, a frame with
-        the same index for a frame. For files, an array with a chunk for each; its number of rows
-        is known where the format tells it (``.npy``, HDF5).
+        The responses of `OnlineSNMF.transform`, not yet computed: an array for an array, a frame
+        with the same index for a frame. For files, an array with a chunk for each; its number of
+        rows is known where the format tells it (``.npy``, HDF5).
 
     Examples
     --------
@@ -46,11 +56,11 @@ def transform(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
     >>> predict(net, X).compute().tolist()
     [0, 1, -1]
     """
-    return _map(model, data, _transform, checked_reading(data, reading))
+    return _map(model, data, _transform, read_options(data, reading))
 
 
-def predict(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
-    """Name the unit that answers each sample most strongly, on a cluster.
+def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
+    """Name the unit that responds to each sample most strongly, on a cluster.
 
     Parameters
     ----------
@@ -62,10 +72,11 @@ def predict(model: OnlineSNMF, data: Any, **reading: Any) -> Any:
     Dask array or series
         The labels of `OnlineSNMF.predict`, not yet computed; a series for a frame.
     """
-    return _map(model, data, _predict, checked_reading(data, reading))
+    return _map(model, data, _predict, read_options(data, reading))
 
 
-def _map(model: OnlineSNMF, data: Any, answer: Any, reading: dict[str, Any]) -> Any:
+def _map(model: OnlineSNMF, data: Data, respond: Respond, options: ReadOptions) -> Lazy:
+    """Let a function respond to every chunk; columns are compared here, once."""
     check_is_fitted(model)
     try:
         delayed: Any = import_module("dask").delayed
@@ -73,98 +84,103 @@ def _map(model: OnlineSNMF, data: Any, answer: Any, reading: dict[str, Any]) -> 
         dd: Any = import_module("dask.dataframe")
     except ImportError as error:
         raise ImportError(
-            f"answers on a cluster need {error.name}: install the extra by "
+            f"responses on a cluster need {error.name}: install the extra by "
             "pip install 'hebbnmf[dask]'."
         ) from error
+    packed = _packed(model.learner_)
+    meta = respond(np.empty((0, model.n_features_in_)), packed)
     if isinstance(data, dd.DataFrame):
-        validate_data(model, data._meta, reset=False, skip_check_array=True)
-        packed = _packed(model)
-        meta = _answer_frame(data._meta[:0], packed, answer)
-        return data.map_partitions(_answer_frame, delayed(packed), answer, meta=meta)
-    # Columns are compared here, once: chunks are bare arrays.
-    packed = _packed(model, named=False)
-    meta = answer(np.empty((0, model.n_features_in_), model._network.dtype), packed)
-    tail = meta.shape[1:]
-    if isinstance(data, da.Array):
-        if data.ndim != 2:
-            raise ValueError(f"data have the shape {data.shape}: give rows of features.")
-        validate_data(model, data, reset=False, skip_check_array=True)
-        whole = data.rechunk({1: data.shape[1]})
-        return whole.map_blocks(
-            answer,
-            packed=delayed(packed),
-            dtype=meta.dtype,
-            chunks=(whole.chunks[0], *((size,) for size in tail)),
-            drop_axis=None if tail else 1,
-            meta=meta,
+        names = model.get_feature_names_out() if meta.ndim == 2 else None
+        empty = import_module("pandas").DataFrame(columns=data.columns)
+        validate_data(model, empty, reset=False, skip_check_array=True)
+        return data.map_partitions(
+            _respond_frame, delayed(packed), respond, names, meta=_frame(meta, empty, names)
         )
+    if isinstance(data, da.Array):
+        return _map_array(model, data, respond, delayed(packed), meta)
     if are_paths(data):
         once = delayed(packed)
         blocks = [
             da.from_delayed(
-                delayed(_answer_file)(once, answer, fspath(path), reading),
-                shape=(_checked_length(model, fspath(path), reading), *tail),
+                delayed(_respond_file)(once, respond, fspath(path), options),
+                shape=(_checked_length(model, fspath(path), options), *meta.shape[1:]),
                 meta=meta,
             )
             for path in data
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
     raise TypeError(
-        f"data of type {type(data).__name__} cannot be answered on a cluster: give a Dask array or "
+        f"data of type {type(data).__name__} cannot be mapped on a cluster: give a Dask array or "
         "dataframe, or a list of paths, at least one."
     )
 
 
-def _packed(model: OnlineSNMF, *, named: bool = True) -> bytes:
-    """Pickle the model without what answers do not need.
+def _map_array(
+    model: OnlineSNMF, data: Data, respond: Respond, packed: Lazy, meta: NDArray[Any]
+) -> Lazy:
+    if data.ndim != 2:
+        raise ValueError(f"data have the shape {data.shape}: give rows of features.")
+    validate_data(model, data, reset=False, skip_check_array=True)
+    whole = data.rechunk({1: data.shape[1]})
+    tail = meta.shape[1:]
+    return whole.map_blocks(
+        respond,
+        packed=packed,
+        dtype=meta.dtype,
+        chunks=(whole.chunks[0], *((size,) for size in tail)),
+        drop_axis=None if tail else 1,
+        meta=meta,
+    )
 
-    Bytes: a model that was loaded by one task is never shared with another.
+
+def _packed(learner: Learner) -> bytes:
+    """Pickle the learner without its cost, which responses do not need.
+
+    Bytes: a learner that was loaded by one task is never shared with another.
     """
-    copy = pickle.loads(pickle.dumps(model))
-    copy._running_cost = None
-    copy.labels_ = np.empty(0, np.intp)
-    if not named:
-        copy.__dict__.pop("feature_names_in_", None)
-    return pickle.dumps(copy.set_output(transform="default"))
+    frozen = copy.copy(learner)
+    frozen.cost = None
+    return pickle.dumps(frozen)
 
 
-# Chunks may have no rows, which a model refuses.
-def _transform(X: Any, packed: bytes) -> Any:
-    model = pickle.loads(packed)
-    if not len(X):
-        return np.empty((0, model.n_components_), model._network.dtype)
-    return model.transform(X)
+# One thread a task: the cluster runs as many tasks as it has threads.
+def _transform(X: ArrayLike, packed: bytes) -> NDArray[Any]:
+    learner: Learner = pickle.loads(packed)
+    rows = learner.check_rows(X)
+    Y, n_unconverged, _ = learner.respond(rows, n_jobs=1)
+    learner.warn_unconverged(n_unconverged, len(rows))
+    return Y
 
 
-def _predict(X: Any, packed: bytes) -> Any:
-    return pickle.loads(packed).predict(X) if len(X) else np.empty(0, np.intp)
+def _predict(X: ArrayLike, packed: bytes) -> NDArray[Any]:
+    learner: Learner = pickle.loads(packed)
+    rows = learner.check_rows(X)
+    labels, n_unconverged = learner.respond_labels(rows, n_jobs=1)
+    learner.warn_unconverged(n_unconverged, len(rows))
+    return labels
 
 
-def _answer_frame(part: Any, packed: bytes, answer: Any) -> Any:
-    import pandas as pd
+def _respond_frame(part: Any, packed: bytes, respond: Respond, names: Any) -> Any:
+    return _frame(respond(part, packed), part, names)
 
-    values = answer(part, packed)
+
+def _frame(values: NDArray[Any], part: Any, names: Any) -> Any:
+    """Return responses or labels as a frame or series of pandas, with the index of a part."""
+    pandas = import_module("pandas")
     if values.ndim == 1:
-        return pd.Series(values, index=part.index, name="label")
-    names = pickle.loads(packed).get_feature_names_out()
-    return pd.DataFrame(values, index=part.index, columns=names)
+        return pandas.Series(values, index=part.index, name="label")
+    return pandas.DataFrame(values, index=part.index, columns=names)
 
 
-def _open(path: str, reading: dict[str, Any]) -> Stream:
-    stream = open_stream(path, **reading)
-    stream.may_be_empty = True
-    return stream
-
-
-def _answer_file(packed: bytes, answer: Any, path: str, reading: dict[str, Any]) -> Any:
-    with _open(path, reading) as stream:
+def _respond_file(packed: bytes, respond: Respond, path: str, options: ReadOptions) -> NDArray[Any]:
+    with open_stream(path, allow_empty=True, options=options) as stream:
         nothing = np.empty((0, stream.n_features))
-        return np.concatenate([answer(chunk, packed) for chunk in chain([nothing], stream)])
+        return np.concatenate([respond(chunk, packed) for chunk in chain([nothing], stream)])
 
 
-def _checked_length(model: OnlineSNMF, path: str, reading: dict[str, Any]) -> float:
-    """Return the number of rows, NaN where only reading would tell."""
-    with _open(path, reading) as stream:
+def _checked_length(model: OnlineSNMF, path: str, options: ReadOptions) -> float:
+    """Return the number of rows that a file will give, NaN where only reading would tell."""
+    with open_stream(path, allow_empty=True, options=options) as stream:
         stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
-        some_left_out = reading.get("on_bad_row") == "skip"
-        return np.nan if some_left_out else getattr(stream._reader, "n_rows", np.nan)
+        some_left_out = options.on_bad_row == "skip"
+        return np.nan if some_left_out or stream.n_rows is None else stream.n_rows

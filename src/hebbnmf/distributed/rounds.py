@@ -1,7 +1,6 @@
 """Rounds: the driver grows a network, then sends it out, and merges what the shards learned."""
 
 import pickle
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import cycle
@@ -9,35 +8,45 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.distributed.executors import Executor, check_executor, compute, run
-from hebbnmf.distributed.merging import learn_shard, merge
-from hebbnmf.distributed.shards import Shards, open_shards, read_part
+from hebbnmf.distributed.merging import merge
+from hebbnmf.distributed.shards import (
+    Cursor,
+    Data,
+    Shards,
+    open_shards,
+    read_options,
+    read_part,
+)
+from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.estimators import OnlineSNMF, _is_count
-from hebbnmf.persistence import read, save
-from hebbnmf.persistence.archives import remove_leftovers
+from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.learner import check_rows
+from hebbnmf.parameters import COUNT, check_parameter, optional
+from hebbnmf.persistence import read_checkpoint, save
 
 __all__ = ["fit", "resume"]
 
 # Rows that the driver learns between two looks at whether the network still grows.
 _GROWTH_ROWS = 8 * BLOCK
-# Samples seen before a round for each one that it presents. Its answers come from weights that do
-# not know the rest of it; docs/scaling.md shows what is lost at 40, 10, 4 and 1.
+# A round presents at most 1/_PACE of the samples seen so far. Its responses come from weights that
+# do not know the rest of it; docs/scaling.md shows what is lost at 40, 10, 4 and 1.
 _PACE = 40
 # Rows of a shard in a round of chosen length, at most: enough to hide what a round costs.
 _LONGEST_ROUND = 280 * BLOCK
 
 
 @dataclass
-class _Course:
-    """Where a training stands, as it is written to checkpoints."""
+class _Progress:
+    """How far a training has come, as it is written to checkpoints."""
 
     n_shards: int
     round_rows: int | None
     extent: list[Any]
     reading: dict[str, Any]
-    cursors: list[Any]
+    cursors: list[Cursor]
     ended: list[bool]
     epoch: int = 0
     n_unconverged: int = 0
@@ -46,7 +55,7 @@ class _Course:
 
 def fit(
     model: OnlineSNMF,
-    data: Any,
+    data: Data,
     executor: Executor,
     *,
     n_shards: int,
@@ -98,16 +107,16 @@ def fit(
     Notes
     -----
     With ``activity_gain=1`` the weights after every round are exactly the paper's ratios of sums
-    over all samples seen; only the answers within a round were given without knowledge of the
-    other shards. With another gain the rounds follow one another as in
+    over all samples seen; only the responses within a round were given without knowledge of
+    the other shards. With another gain the rounds follow one another as in
     `hebbnmf.distributed.merging`. The leading shard of a round recruits units as it goes. The
-    others set aside the samples that would recruit one, and the driver presents these after the
+    others defer the samples that would recruit one, and the driver presents these after the
     merge, in order.
 
     By Eq. (8) a sample replaces the share ``y_i^2 / Yhat_i`` of row i of the weights. So they
-    remember ``Yhat`` over the mean square of an answer, in samples: with ``activity_gain=1`` all
+    remember ``Yhat`` over the mean square of an activity, in samples: with ``activity_gain=1`` all
     that were seen, with a gain of 0.1 a tenth of them, under the schedule of section III.C a
-    number that hardly grows. Workers that learn for long beyond that go ways of their own.
+    number that hardly grows. Workers that train longer than this diverge.
 
     Examples
     --------
@@ -124,30 +133,31 @@ def fit(
     if not isinstance(model, OnlineSNMF):
         raise TypeError(f"model={model!r} cannot learn in rounds: give an OnlineSNMF.")
     check_executor(executor)
-    for name, value in (("n_shards", n_shards), ("round_rows", round_rows)):
-        if not (_is_count(value) or (name == "round_rows" and value is None)):
-            raise ValueError(
-                f"{name}={value!r} cannot be used: set it to an integer of at least 1."
-            )
+    check_parameter("n_shards", n_shards, COUNT)
+    check_parameter("round_rows", round_rows, optional(COUNT))
     if model.shuffle:
         raise ValueError(
             "shuffle=True cannot be used on shards, which are read in order: shuffle the data "
             "beforehand, and set it to False."
         )
-    shards = open_shards(data, int(n_shards), reading)
-    cursors = [shards.begin(shard) for shard in range(n_shards)]
-    whole_blocks = None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK
-    course = _Course(
-        int(n_shards), whole_blocks, shards.extent, shards.reading, cursors, [False] * n_shards
+    shards = open_shards(data, int(n_shards), read_options(data, reading))
+    progress = _Progress(
+        n_shards=int(n_shards),
+        round_rows=None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK,
+        extent=shards.extent,
+        reading=shards.reading,
+        cursors=[shards.begin(shard) for shard in range(n_shards)],
+        ended=[False] * n_shards,
     )
-    _grow(model, shards, executor, course, on_progress)
-    _save(model, checkpoint, course, shards)
-    return _finish(model, shards, executor, course, checkpoint, on_progress)
+    training = _Training(model, shards, executor, progress, checkpoint, on_progress)
+    training.grow()
+    training.store()
+    return training.finish()
 
 
 def resume(
     path: str | PathLike[str],
-    data: Any,
+    data: Data,
     executor: Executor,
     *,
     on_progress: Callable[[int], object] | None = None,
@@ -171,160 +181,146 @@ def resume(
         The model.
     """
     check_executor(executor)
-    model, _, position, _ = read(path)
-    if not isinstance(model, OnlineSNMF) or position is None or "rounds" not in position:
+    model, _, position = read_checkpoint(path, rounds=True)
+    progress = _Progress(**position["rounds"])
+    shards = open_shards(data, progress.n_shards, read_options(data, progress.reading))
+    if shards.extent != progress.extent:
         raise ValueError(
-            f"{path!s} is no checkpoint of a training in rounds: use fit to begin one."
-        )
-    course = _Course(**position["rounds"])
-    remove_leftovers(path)
-    _bare(model)
-    shards = open_shards(data, course.n_shards, course.reading)
-    if shards.extent != course.extent:
-        raise ValueError(
-            f"{path!s} is of data with {_extent_of(course.extent)}, but these have "
+            f"{path!s} is of data with {_extent_of(progress.extent)}, but these have "
             f"{_extent_of(shards.extent)}: give those that were given to fit."
         )
-    return _finish(model, shards, executor, course, path, on_progress)
+    return _Training(model, shards, executor, progress, path, on_progress).finish()
 
 
-def _grow(
-    model: OnlineSNMF,
-    shards: Shards,
-    executor: Executor,
-    course: _Course,
-    on_progress: Callable[[int], object] | None,
-) -> None:
-    """Learn the first samples here, until some recruit no further unit and a round is due."""
-    n_units = None
-    # In turn from all shards, so that none is left behind when rounds begin.
-    for shard in cycle(range(course.n_shards)):
-        if all(course.ended):
-            break
-        if course.ended[shard]:
-            continue
-        part = compute(executor, shards.part(shard, course.cursors[shard], _GROWTH_ROWS))
-        rows, cursor = read_part(part)
-        _advance(course, shards, shard, len(rows), _GROWTH_ROWS, cursor)
-        shards.feature_names(course.cursors)  # refuses files that are not alike
-        if not len(rows):
-            continue
-        X = model._validate(rows, reset=n_units is None)
-        _bare(model)
-        before = model.cumulative_activity_
-        course.n_unconverged += model._learn(X)[1]
-        _remember(course, model, before, len(X))
-        if on_progress is not None:
-            on_progress(len(X))
-        grown = model.n_components_
-        settled = grown > 0 and grown in (n_units, model.n_components)
-        n_units = grown
-        if settled and model.n_samples_seen_ >= _PACE * BLOCK * course.n_shards:
-            break
-    if n_units is None:
-        raise ValueError("the data have no row to learn from; check that they are the right ones.")
+@dataclass
+class _Training:
+    """A model on its way through shards."""
 
+    model: OnlineSNMF
+    shards: Shards
+    executor: Executor
+    progress: _Progress
+    checkpoint: str | PathLike[str] | None
+    on_progress: Callable[[int], object] | None
 
-def _finish(
-    model: OnlineSNMF,
-    shards: Shards,
-    executor: Executor,
-    course: _Course,
-    checkpoint: str | PathLike[str] | None,
-    on_progress: Callable[[int], object] | None,
-) -> OnlineSNMF:
-    """Learn what is left, round by round and epoch by epoch."""
-    while True:
-        while not all(course.ended):
-            before = model.n_samples_seen_
-            _round(model, shards, executor, course)
-            _save(model, checkpoint, course, shards)
-            if on_progress is not None:
-                on_progress(model.n_samples_seen_ - before)
-        if course.epoch + 1 >= model.n_epochs:
-            break
-        course.epoch += 1
-        course.cursors = [shards.begin(shard) for shard in range(course.n_shards)]
-        course.ended = [False] * course.n_shards
-    _complete(model, course, shards)
-    model._warn(course.n_unconverged, model.n_samples_seen_)
-    if model.n_components_ == 0:
-        warnings.warn(
-            f"No unit was recruited: rank_penalty={model.rank_penalty!r} is not below |x|^4 of any "
-            "sample; lower it, or scale the data up.",
-            stacklevel=3,
-        )
-    return model
+    def grow(self) -> None:
+        """Learn the first samples here, until some recruit no further unit and a round is due."""
+        progress, n_units = self.progress, None
+        # In turn from all shards, so that none is left behind when rounds begin.
+        for shard in cycle(range(progress.n_shards)):
+            if all(progress.ended):
+                break
+            if progress.ended[shard]:
+                continue
+            part = self.shards.part(shard, progress.cursors[shard], _GROWTH_ROWS)
+            rows, cursor = read_part(compute(self.executor, part))
+            self._advance(shard, len(rows), _GROWTH_ROWS, cursor)
+            if not len(rows):
+                continue
+            self._learn(rows, begin=n_units is None)
+            grown = self.model.n_components_
+            settled = grown > 0 and grown in (n_units, self.model.n_components)
+            n_units = grown
+            n_seen = self.model.n_samples_seen_
+            if settled and n_seen >= _PACE * BLOCK * progress.n_shards:
+                break
+        if n_units is None:
+            raise ValueError(
+                "the data have no row to learn from; check that they are the right ones."
+            )
 
+    def finish(self) -> OnlineSNMF:
+        """Learn what is left, round by round and epoch by epoch."""
+        progress = self.progress
+        while True:
+            while not all(progress.ended):
+                n_before = self.model.n_samples_seen_
+                self._round()
+                self.store()
+                self._report(self.model.n_samples_seen_ - n_before)
+            if progress.epoch + 1 >= self.model.n_epochs:
+                break
+            progress.epoch += 1
+            progress.cursors = [self.shards.begin(shard) for shard in range(progress.n_shards)]
+            progress.ended = [False] * progress.n_shards
+        self._complete()
+        self.model.learner_.warn_unconverged(progress.n_unconverged, self.model.n_samples_seen_)
+        self.model.learner_.warn_without_units()
+        return self.model
 
-def _round(model: OnlineSNMF, shards: Shards, executor: Executor, course: _Course) -> None:
-    """One synchronous round over the shards that have not ended."""
-    active = [shard for shard in range(course.n_shards) if not course.ended[shard]]
-    n_rows = _rows_of_a_shard(course, model, len(active))
-    before, n_before = model.cumulative_activity_, model.n_samples_seen_
-    packed = pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
-    arguments = [
-        (shards.part(shard, course.cursors[shard], n_rows), shard == active[0]) for shard in active
-    ]
-    outcomes = run(executor, learn_shard, packed, arguments)
-    course.n_unconverged += merge(model, outcomes)
-    _remember(course, model, before, model.n_samples_seen_ - n_before)
-    for shard, outcome in zip(active, outcomes, strict=True):
-        _advance(course, shards, shard, outcome.n_read, n_rows, outcome.cursor)
-    shards.feature_names(course.cursors)
+    def store(self) -> None:
+        """Write a checkpoint, if one is wanted."""
+        if self.checkpoint is not None:
+            self._complete()
+            save(self.model, self.checkpoint, position={"rounds": asdict(self.progress)})
 
+    def _learn(self, rows: NDArray[Any], *, begin: bool) -> None:
+        """Learn rows of any shard here."""
+        if begin:
+            dtype = np.float32 if rows.dtype == np.float32 else np.float64
+            X = check_rows(rows, dtype)
+            self.model.begin(X.shape[1], dtype)
+        else:
+            X = self.model.learner_.check_rows(rows)
+        learner, before = self.model.learner_, self.model.cumulative_activity_
+        self.progress.n_unconverged += learner.learn(X).n_unconverged
+        self._remember(before, len(X))
+        self._report(len(X))
 
-def _rows_of_a_shard(course: _Course, model: OnlineSNMF, n_active: int) -> int:
-    """Length of the next round, in whole blocks."""
-    longest = course.round_rows or _LONGEST_ROUND
-    if n_active == 1:  # it learns as the serial engine does, for as long as it may
-        return longest
-    n_all = model.n_samples_seen_ // _PACE
-    if course.round_rows is None:
-        n_all = min(n_all, course.n_remembered)
-    return max(BLOCK, min(longest, n_all // n_active // BLOCK * BLOCK))
+    def _round(self) -> None:
+        """Learn the next rows of all shards that have not ended, and merge."""
+        progress, learner = self.progress, self.model.learner_
+        active = [shard for shard in range(progress.n_shards) if not progress.ended[shard]]
+        n_rows = self._rows_of_a_shard(len(active))
+        before, n_before = self.model.cumulative_activity_, self.model.n_samples_seen_
+        packed = pickle.dumps(learner, protocol=pickle.HIGHEST_PROTOCOL)
+        arguments = [
+            (self.shards.part(shard, progress.cursors[shard], n_rows), shard == active[0])
+            for shard in active
+        ]
+        outcomes = run(self.executor, learn_shard, packed, arguments)
+        progress.n_unconverged += merge(learner, outcomes)
+        self._remember(before, self.model.n_samples_seen_ - n_before)
+        for shard, outcome in zip(active, outcomes, strict=True):
+            self._advance(shard, outcome.n_read, n_rows, outcome.cursor)
 
+    def _rows_of_a_shard(self, n_active: int) -> int:
+        """Return the length of the next round, in whole blocks."""
+        longest = self.progress.round_rows or _LONGEST_ROUND
+        if n_active == 1:  # it learns as the serial engine does, for as long as it may
+            return longest
+        n_all = self.model.n_samples_seen_ // _PACE
+        if self.progress.round_rows is None:
+            n_all = min(n_all, self.progress.n_remembered)
+        return max(BLOCK, min(longest, n_all // n_active // BLOCK * BLOCK))
 
-def _remember(course: _Course, model: OnlineSNMF, before: Any, n_rows: int) -> None:
-    """Note how many samples the weights remember, now that some have added to the activity."""
-    after = model.cumulative_activity_[: len(before)]
-    added = (after - before).sum() / model.activity_gain
-    if added > 0:
-        course.n_remembered = int(after.sum() * n_rows / added)
+    def _remember(self, before: NDArray[np.float64], n_rows: int) -> None:
+        """Note how many samples the weights remember, now that some have added to the activity."""
+        after = self.model.cumulative_activity_[: len(before)]
+        added = (after - before).sum() / self.model.activity_gain
+        if added > 0:
+            self.progress.n_remembered = int(after.sum() * n_rows / added)
 
+    def _advance(self, shard: int, n_read: int, n_asked: int, found: Cursor) -> None:
+        """Move the cursor of a shard over rows that were read; refuse files that are not alike."""
+        cursors, shards = self.progress.cursors, self.shards
+        cursors[shard] = shards.after(cursors[shard], n_read, found)
+        self.progress.ended[shard] = shards.has_ended(shard, cursors[shard], n_read, n_asked)
+        shards.feature_names(cursors)
 
-def _save(
-    model: OnlineSNMF, checkpoint: str | PathLike[str] | None, course: _Course, shards: Shards
-) -> None:
-    if checkpoint is not None:
-        _complete(model, course, shards)
-        save(model, checkpoint, position={"rounds": asdict(course)})
-        _bare(model)
+    def _complete(self) -> None:
+        """Note what a fitted model tells of its training."""
+        self.model.n_iter_ = self.progress.epoch + 1
+        names = self.shards.feature_names(self.progress.cursors)
+        if names is not None:
+            self.model.feature_names_in_ = np.array(names, dtype=object)
 
-
-def _complete(model: OnlineSNMF, course: _Course, shards: Shards) -> None:
-    """Note what a fitted model tells of its training."""
-    model.n_iter_ = course.epoch + 1
-    names = shards.feature_names(course.cursors)
-    if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _bare(model: OnlineSNMF) -> None:
-    """Drop what rounds have no use for: labels, and names, since rows come as bare arrays."""
-    for name in ("labels_", "feature_names_in_"):
-        model.__dict__.pop(name, None)
+    def _report(self, n_rows: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(n_rows)
 
 
 def _extent_of(extent: list[Any]) -> str:
     if all(isinstance(name, str) for name in extent):
         return f"the files {', '.join(extent)}"
     return f"the shape {tuple(extent)}"
-
-
-def _advance(
-    course: _Course, shards: Shards, shard: int, n_read: int, n_asked: int, found: Any
-) -> None:
-    cursor = shards.after(course.cursors[shard], n_read, found)
-    course.cursors[shard] = cursor
-    course.ended[shard] = shards.has_ended(shard, cursor, n_read, n_asked)

@@ -1,7 +1,7 @@
 """Shards: the data of a training in parts, each read in order by one worker at a time."""
 
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,15 +11,33 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.streams import open_stream
+from hebbnmf.streams import ReadOptions, open_stream
 from hebbnmf.streams.readers import describe
+
+__all__ = [
+    "ArrayShards",
+    "Cursor",
+    "Data",
+    "FilePart",
+    "FileShards",
+    "Part",
+    "Rows",
+    "Shards",
+    "are_paths",
+    "open_shards",
+    "read_options",
+    "read_part",
+]
+
+Data = Any  # an array of numpy or Dask, a Dask frame, or a list of paths
+Cursor = Any  # where a shard stands: JSON, a number of rows or the position of a stream
 
 
 class Rows(NamedTuple):
     """Rows of a shard as a worker holds them, and the cursor after them where it is not a count."""
 
     X: NDArray[Any]
-    cursor: Any
+    cursor: Cursor
 
 
 @dataclass(frozen=True)
@@ -27,101 +45,107 @@ class FilePart:
     """So many rows of some files from a cursor on; the worker that gets it reads them."""
 
     paths: tuple[str, ...]
-    cursor: dict[str, Any] | None
+    cursor: Cursor
     n_rows: int
-    reading: dict[str, Any]
+    options: ReadOptions
 
     def read(self) -> Rows:
         """Read the rows; fewer than asked for mean that the files have ended."""
-        with open_stream(list(self.paths), chunk_bytes=1, **self.reading) as stream:
-            stream.may_be_empty = True
+        with open_stream(
+            list(self.paths),
+            chunk_bytes=1,
+            limit=self.n_rows,
+            allow_empty=True,
+            options=self.options,
+        ) as stream:
             if self.cursor is not None:
                 stream.seek(self.cursor)
-            nothing = np.empty((0, stream.n_features), self.reading.get("dtype"))
-            chunks = islice(stream, self.n_rows // stream.chunk_rows)
-            return Rows(np.vstack([nothing, *chunks]), stream.position)
+            nothing = np.empty((0, stream.n_features), self.options.dtype)
+            return Rows(np.vstack([nothing, *stream]), stream.position)
 
 
-def read_part(part: Any) -> Rows:
-    """Rows of a part of either kind of shards, where they are needed."""
+Part = NDArray[Any] | FilePart
+
+
+def read_part(part: Part) -> Rows:
+    """Return the rows of a part of either kind of shards, where they are needed."""
     return part.read() if isinstance(part, FilePart) else Rows(np.asarray(part), None)
 
 
 class ArrayShards:
     """A numpy or Dask array, divided into contiguous shards of whole blocks; cursors count rows."""
 
-    def __init__(self, X: Any, n_shards: int) -> None:
+    def __init__(self, X: Data, n_shards: int) -> None:
         n_blocks = -(-len(X) // BLOCK)
-        self.reading: dict[str, Any] = {}
+        self.reading: dict[str, Cursor] = {}
         self.extent = [int(size) for size in X.shape]
         self._X = X
         self._edges = [min(n_blocks * w // n_shards * BLOCK, len(X)) for w in range(n_shards + 1)]
 
     def begin(self, shard: int) -> int:
-        """Cursor before the first row."""
+        """Return the cursor before the first row."""
         return self._edges[shard]
 
-    def part(self, shard: int, cursor: int, n_rows: int) -> Any:
-        """Rows from the cursor on, lazy if the array is."""
+    def part(self, shard: int, cursor: int, n_rows: int) -> Part:
+        """Return rows from the cursor on, lazy if the array is."""
         return self._X[cursor : min(cursor + n_rows, self._edges[shard + 1])]
 
-    def after(self, cursor: int, n_read: int, found: Any) -> int:  # noqa: ARG002
-        """Cursor after rows that were read."""
+    def after(self, cursor: int, n_read: int, found: Cursor) -> int:  # noqa: ARG002
+        """Return the cursor after rows that were read."""
         return cursor + n_read
 
     def has_ended(self, shard: int, cursor: int, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
-        """Whether nothing follows them."""
+        """Tell whether nothing follows them."""
         return cursor >= self._edges[shard + 1]
 
     def feature_names(self, cursors: list[int]) -> None:  # noqa: ARG002
-        """Names of the columns: an array has none."""
+        """Return no names: the columns of an array have none."""
         return
 
 
 class FileShards:
     """Files dealt to shards in contiguous groups; cursors are positions of streams."""
 
-    def __init__(self, paths: list[str], n_shards: int, reading: dict[str, Any]) -> None:
+    def __init__(self, paths: list[str], n_shards: int, options: ReadOptions) -> None:
         edges = [len(paths) * w // n_shards for w in range(n_shards + 1)]
-        self.reading = reading
+        self.reading = asdict(options)
+        self._options = options
         self.extent = [Path(path).name for path in paths]  # folders may differ between machines
         self._groups = [tuple(paths[a:b]) for a, b in pairwise(edges)]
 
     def begin(self, shard: int) -> None:  # noqa: ARG002
-        """Cursor before the first row."""
+        """Return the cursor before the first row."""
         return
 
-    def part(self, shard: int, cursor: Any, n_rows: int) -> FilePart:
-        """Rows from the cursor on, not yet read."""
-        return FilePart(self._groups[shard], cursor, n_rows, self.reading)
+    def part(self, shard: int, cursor: Cursor, n_rows: int) -> FilePart:
+        """Return rows from the cursor on, not yet read."""
+        return FilePart(self._groups[shard], cursor, n_rows, self._options)
 
-    def after(self, cursor: Any, n_read: int, found: Any) -> Any:  # noqa: ARG002
-        """Cursor after rows that were read."""
+    def after(self, cursor: Cursor, n_read: int, found: Cursor) -> Cursor:  # noqa: ARG002
+        """Return the cursor after rows that were read."""
         return found
 
-    def has_ended(self, shard: int, cursor: Any, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
-        """Whether nothing follows them."""
+    def has_ended(self, shard: int, cursor: Cursor, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
+        """Tell whether nothing follows them."""
         return n_read < n_asked
 
-    def feature_names(self, cursors: list[Any]) -> list[str] | None:
-        """Names of the columns as far as cursors tell; those of all shards must be the same."""
-        told = [(c["n_features"], c["feature_names"]) for c in cursors if c is not None]
-        for other in told:
-            if other != told[0]:
+    def feature_names(self, cursors: list[Cursor]) -> list[str] | None:
+        """Return the names of the columns, which the shards read so far must have in common."""
+        known = [(c["n_features"], c["feature_names"]) for c in cursors if c is not None]
+        for other in known:
+            if other != known[0]:
                 raise ValueError(
-                    f"some files have {describe(*told[0])}, but others {describe(*other)}: "
+                    f"some files have {describe(*known[0])}, but others {describe(*other)}: "
                     "write all with the same columns, in one order."
                 )
-        return told[0][1] if told else None
+        return known[0][1] if known else None
 
 
 Shards = ArrayShards | FileShards
 
-_READING = ("columns", "header", "dtype", "on_bad_row", "width", "format")
 
-
-def are_paths(data: Any) -> bool:
-    """Whether data are a list of files, at least one."""
+def are_paths(data: Data) -> bool:
+    """Tell whether data are a list of files, at least one."""
     return bool(
         isinstance(data, list | tuple)
         and data
@@ -129,36 +153,34 @@ def are_paths(data: Any) -> bool:
     )
 
 
-def checked_reading(data: Any, reading: dict[str, Any]) -> dict[str, Any]:
-    """Take options of `open_stream` that say how files are read, as JSON can store them."""
+def read_options(data: Data, reading: dict[str, Any]) -> ReadOptions:
+    """Return options of reading, given as keywords; they are for files alone."""
+    known = [field.name for field in fields(ReadOptions)]
     for name, value in reading.items():
-        if name not in _READING or not are_paths(data):
+        if name not in known or not are_paths(data):
             raise TypeError(
-                f"{name}={value!r} cannot be used: there are {', '.join(_READING)} for lists of "
+                f"{name}={value!r} cannot be used: there are {', '.join(known)} for lists of "
                 "files; prepare other data beforehand."
             )
-    if "dtype" in reading:
-        reading = reading | {"dtype": np.dtype(reading["dtype"]).name}
-    return reading
+    return ReadOptions(**reading)
 
 
-def open_shards(data: Any, n_shards: int, reading: dict[str, Any]) -> Shards:
+def open_shards(data: Data, n_shards: int, options: ReadOptions) -> Shards:
     """Divide an array or a list of files into shards, in their order."""
-    reading = checked_reading(data, reading)
     if are_paths(data):
         if len(data) < n_shards:
             raise ValueError(
                 f"n_shards={n_shards} cannot be used on {len(data)} files: give at least one "
                 "file for each shard."
             )
-        return FileShards([fspath(path) for path in data], n_shards, reading)
+        return FileShards([fspath(path) for path in data], n_shards, options)
     shape = getattr(data, "shape", None)
     is_other = hasattr(data, "columns") or issparse(data)
-    if is_other or not (isinstance(shape, tuple) and len(shape) == 2):
+    if is_other or not (isinstance(shape, tuple) and len(shape) == 2 and data.dtype.kind in "biuf"):
         raise TypeError(
             f"data of type {type(data).__name__} cannot be divided into shards: give a "
-            "two-dimensional array, of Dask too, or a list of paths; a frame by its to_numpy(), "
-            "or to_dask_array(lengths=True), a sparse array by its toarray()."
+            "two-dimensional array of real numbers, of Dask too, or a list of paths; a frame by its "
+            "to_numpy(), or to_dask_array(lengths=True), a sparse array by its toarray()."
         )
     if np.isnan(shape[0]):
         raise ValueError(

@@ -22,18 +22,18 @@ class _OneBlasThread:
 
     def reset(self) -> None:
         """Forget who is inside."""
-        self._lock = Lock()
+        self.lock = Lock()
         self._n_inside = 0
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self.lock:
             if self._n_inside == 0:
                 _free_control()
                 self._limit = _blas().limit(limits=1)
             self._n_inside += 1
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
+        with self.lock:
             self._n_inside -= 1
             if self._n_inside == 0:
                 _free_control()
@@ -45,7 +45,7 @@ ONE_BLAS_THREAD = _OneBlasThread()
 if hasattr(os, "register_at_fork"):
     # A thread that held the lock when the process was forked is not there to release it.
     os.register_at_fork(after_in_child=ONE_BLAS_THREAD.reset)
-# Multiplications below which BLAS takes one thread of its own accord; asking for it costs 10 us.
+# Multiplications up to which BLAS is single-threaded anyway; setting the limit costs 10 us.
 _SMALL_PRODUCT = 2**18
 
 
@@ -64,7 +64,7 @@ def _blas() -> ThreadpoolController:
 def _free_control() -> None:
     """Let any thread set the number of BLAS threads.
 
-    From its version 3.8 on, threadpoolctl passes over all but the first one that did.
+    From its version 3.8 on, threadpoolctl ignores limits set by any thread but the first.
     """
     for library in _blas().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):

@@ -1,7 +1,5 @@
 """The block loop: respond, recruit, learn, for one sample after the other."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from hebbnmf.engine._jit import jit
@@ -13,35 +11,35 @@ from hebbnmf.engine.response import (
     respond_in_order,
     respond_in_working_set,
 )
-
-
-class Rules(NamedTuple):
-    """Settings of a network, as the kernels take them."""
-
-    max_units: int  # m
-    threshold: float  # sqrt(lambda)
-    floor: float  # share of |x|^2 that is never a reason to recruit
-    initial_activity: float  # Yhat of a new unit, or 0 for y_new^2
-    gain: float  # share of y_i^2 added to Yhat_i
-    quartic: bool  # Eq. (6) instead of Eq. (7)
-    tol: float
-    max_sweeps: int
+from hebbnmf.engine.state import FloatArray, Rules, Weights, Workspace
 
 
 @jit
-def learn_block(K: int, X: Any, Y: Any, weights: Any, rules: Any) -> Any:
-    """Algorithm 1 on a block of samples.
+def learn_block(
+    K: int,
+    n_free: int,
+    recruiting: bool,
+    X: FloatArray,
+    Y: FloatArray,
+    weights: Weights,
+    rules: Rules,
+) -> tuple[int, int, int]:
+    """Run Algorithm 1 on a block of samples.
 
     Parameters
     ----------
     K : int
         Number of recruited units.
+    n_free : int
+        Number of units that may still be recruited.
+    recruiting : bool
+        Whether they are. If not, the block ends before the first sample that would recruit one.
     X : array of shape (B, n), IN
         The samples.
     Y : array of shape (B, >= m), OUT
-        The answers; zeros on entry.
+        The responses; zeros on entry.
     weights : Weights, INOUT
-        What is learned; with room for every unit that may be born, K + B or ``max_units``.
+        What is learned; with room for every unit that may be born.
     rules : Rules
         The settings.
 
@@ -49,41 +47,48 @@ def learn_block(K: int, X: Any, Y: Any, weights: Any, rules: Any) -> Any:
     -------
     K : int
         Number of recruited units.
+    n_learned : int
+        Number of samples learned.
     n_unconverged : int
-        Number of samples whose response stopped at ``max_sweeps``.
+        Number of those whose response stopped at ``max_sweeps``.
     """
     block = start_block(K, X, weights)
     work = make_workspace(len(weights.s), X)
     work.s[:K] = weights.s[:K]
     n_unconverged = 0
+    n_learned = 0
     for t in range(len(X)):
         x_norm2 = float(block.G[t, t])
         n_old, converged = _respond(t, K, x_norm2, block.P, weights, rules, work)
-        n_unconverged += not converged
         n_active = n_old
-        if K < rules.max_units:
+        if n_free > 0:
             y_norm2 = 0.0
             for a in range(n_old):
                 y_norm2 += float(work.y[a]) ** 2
             y_new = recruit(x_norm2, y_norm2, rules.threshold, rules.floor)
             if y_new > 0:
+                if not recruiting:
+                    break
                 birth(K, y_new, rules.initial_activity, weights, work)
                 work.active[n_active] = K
                 work.y[n_active] = y_new
                 n_active += 1
+                n_free -= 1
                 K += 1
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]
         learn(t, n_old, n_active, rules.gain, weights, block, work)
+        n_learned += 1
+        n_unconverged += not converged
     finish_block(K, weights, block)
-    return K, n_unconverged
+    return K, n_learned, n_unconverged
 
 
 @jit
-def answer_block(X: Any, Y: Any, weights: Any, rules: Any) -> Any:
-    """Answer a block of samples with frozen weights, no recruiting.
+def respond_block(X: FloatArray, Y: FloatArray, weights: Weights, rules: Rules) -> int:
+    """Respond to a block of samples with frozen weights, no recruiting.
 
-    ``Y``, zeros on entry, gets the answers of the units that ``weights`` holds, all recruited.
+    ``Y``, zeros on entry, gets the responses of the units that ``weights`` holds, all recruited.
     Returns the number of samples whose response stopped at ``max_sweeps``.
     """
     K = len(weights.s)
@@ -103,8 +108,16 @@ def answer_block(X: Any, Y: Any, weights: Any, rules: Any) -> Any:
 
 
 @jit
-def _respond(t: int, K: int, x_norm2: float, P: Any, weights: Any, rules: Any, work: Any) -> Any:
-    """Answer of the recruited units to sample t, in ``work.active`` and ``work.y``."""
+def _respond(
+    t: int,
+    K: int,
+    x_norm2: float,
+    P: FloatArray,
+    weights: Weights,
+    rules: Rules,
+    work: Workspace,
+) -> tuple[int, bool]:
+    """Respond to sample t by the recruited units, in ``work.active`` and ``work.y``."""
     for i in range(K):
         work.g[i] = P[i, t]
     tol = P.dtype.type(rules.tol)

@@ -1,4 +1,4 @@
-"""The network of Fig. 2: its state, and the two things it does, learn and answer.
+"""The network of Fig. 2: its state, and the two things it does, learn and respond.
 
 The paper's symbols, with samples as rows:
 
@@ -6,9 +6,9 @@ The paper's symbols, with samples as rows:
 symbol     meaning                             here
 =========  ==================================  ==========================================
 n          number of features                  ``n_features``
-m          largest number of units             ``n_components``
+m          largest number of units             ``n_components``; ``max_units`` in kernels
 x_T        a sample                            a row of ``X``
-y_T        its answer, >= 0                    a row of ``Y``
+y_T        its response, >= 0                  a row of ``Y``; its entries are activities
 W          feedforward weights                 ``components``; ``s[:, None] * V`` in kernels
 M          lateral weights, >= 0, M_ii = 0     ``lateral_weights``; ``s[:, None] * N_T.T``
 Yhat       cumulative activity                 ``cumulative_activity``; ``Yhat``
@@ -18,18 +18,30 @@ lambda     rank regularizer of Eq. (4)         ``rank_penalty``; ``threshold`` i
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import cpu_count
+from joblib import cpu_count, effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
-from hebbnmf.engine.blocks import Rules, answer_block, learn_block
-from hebbnmf.engine.plasticity import Weights
-from hebbnmf.engine.state import BLOCK, FloatArray
+from hebbnmf.engine.blocks import learn_block, respond_block
+from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights, empty_weights
 
-_ANSWER_BLOCK = 264
+# Samples that one thread responds to at a time.
+_RESPONSE_BLOCK = 264
+
+
+class Responses(NamedTuple):
+    """What a network returns for some samples."""
+
+    Y: FloatArray
+    """Activities, one row a sample and one column a unit."""
+    n_unconverged: int
+    """Number of samples whose response stopped at ``max_sweeps``."""
+    deferred: list[int]
+    """Rows that were not learned, because they would have recruited a unit."""
 
 
 class Network:
@@ -42,30 +54,25 @@ class Network:
     ----------
     n_features : int
         Number of features of a sample, n.
-    n_components : int
-        Largest number of units, m.
-    rank_penalty : float, default=1.0
-        The rank regularizer lambda of Eq. (4).
-    initial_activity : float or None, default=None
-        Cumulative activity of a new unit; None for the square of its first answer.
-    activity_gain : float, default=1.0
-        Share of a squared answer that is added to the cumulative activity.
-    dynamics : {"rectified", "quartic"}, default="rectified"
-        Eq. (7), or Eq. (6).
-    tol : float, default=1e-4
-        The response ends when no answer moves by more than ``tol * max(y)`` in a sweep.
-    max_sweeps : int, default=1000
-        Bound on the sweeps of one response.
+    rules : Rules
+        How it responds, recruits and learns; `Settings.rules` makes them. They may be replaced at
+        any time; what was learned stays.
     dtype : dtype, default=numpy.float64
-        Type of the weights and answers; cumulative activity is always float64.
+        Type of the weights and activities; cumulative activity is always float64.
+
+    Attributes
+    ----------
+    n_units : int
+        Number of units recruited so far.
+    n_samples : int
+        Number of samples learned so far.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from hebbnmf import Network
-    >>> net = Network(n_features=2, n_components=3, rank_penalty=0.5)
-    >>> Y, n_unconverged = net.learn(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]]))
-    >>> Y
+    >>> from hebbnmf import Network, Settings
+    >>> net = Network(2, Settings(n_components=3, rank_penalty=0.5).rules())
+    >>> net.learn(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]])).Y
     array([[2., 0.],
            [0., 1.],
            [2., 0.]])
@@ -74,60 +81,13 @@ class Network:
            [0., 1.]])
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        n_components: int,
-        *,
-        rank_penalty: float = 1.0,
-        initial_activity: float | None = None,
-        activity_gain: float = 1.0,
-        dynamics: str = "rectified",
-        tol: float = 1e-4,
-        max_sweeps: int = 1000,
-        dtype: DTypeLike = np.float64,
-    ) -> None:
+    def __init__(self, n_features: int, rules: Rules, dtype: DTypeLike = np.float64) -> None:
         self.n_features = n_features
+        self.rules = rules
         self.dtype = np.dtype(dtype)
         self.n_units = 0
         self.n_samples = 0
-        self.configure(
-            n_components,
-            rank_penalty=rank_penalty,
-            initial_activity=initial_activity,
-            activity_gain=activity_gain,
-            dynamics=dynamics,
-            tol=tol,
-            max_sweeps=max_sweeps,
-        )
-        self._weights = _empty_weights(0, n_features, self.dtype)
-
-    def configure(
-        self,
-        n_components: int,
-        *,
-        rank_penalty: float,
-        initial_activity: float | None,
-        activity_gain: float,
-        dynamics: str,
-        tol: float,
-        max_sweeps: int,
-    ) -> None:
-        """Set the rules by which the network goes on; what it has learned stays."""
-        eps = float(np.finfo(self.dtype).eps)
-        # Answers cannot settle below the rounding of the sums they come from.
-        tol = max(float(tol), 8 * eps)
-        self.rules = Rules(
-            max_units=int(n_components),
-            threshold=float(np.sqrt(rank_penalty)),
-            # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.
-            floor=max(tol, float(np.sqrt(eps))),
-            initial_activity=0.0 if initial_activity is None else float(initial_activity),
-            gain=float(activity_gain),
-            quartic=dynamics == "quartic",
-            tol=tol,
-            max_sweeps=int(max_sweeps),
-        )
+        self._weights = empty_weights(0, n_features, self.dtype)
 
     @property
     def components(self) -> FloatArray:
@@ -149,7 +109,8 @@ class Network:
     @property
     def state(self) -> Weights:
         """Copies of all that was learned, without spare room; `restore` goes on from them."""
-        return Weights(*(np.ascontiguousarray(part).copy() for part in self._recruited()))
+        V, N_T, s, Yhat = self._recruited()
+        return Weights(V.copy(), N_T.copy(), s.copy(), Yhat.copy())
 
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Go on from a `state`, as if the network had seen the samples itself."""
@@ -163,57 +124,88 @@ class Network:
             self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
             self.n_features += n_new
 
-    def learn(self, X: FloatArray) -> tuple[FloatArray, int]:
-        """Present samples in order; learn from each and return the answers given on arrival.
+    def learn(self, X: FloatArray, *, recruit: bool = True) -> Responses:
+        """Present samples in order; learn from each and return the responses given on arrival.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
             The samples.
+        recruit : bool, default=True
+            Whether samples may recruit units, Eq. (5). If not, those that would are deferred, as
+            many as there are free places: they are not learned, and their rows of Y are zero. When
+            the deferred ones fill the network, the rest is learned as by a full network.
 
         Returns
         -------
         Y : ndarray of shape (n_samples, n_units)
-            The answers; a column is zero before its unit was recruited.
+            The responses; a column is zero before its unit was recruited.
         n_unconverged : int
             Number of samples whose response stopped at ``max_sweeps``.
+        deferred : list of int
+            Rows that would have recruited a unit; empty if they could.
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
-        n_unconverged = 0
+        n_unconverged, deferred = 0, list[int]()
+        # Upper bound on units after this call, so that the choice of BLAS threads does not depend
+        # on chunking.
         n_rows = min(len(X), BLOCK)
-        # The most units that this call may reach, lest bits depend on where another one begins.
         most = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
         with one_blas_thread(self.n_features, n_rows, most):
-            for start in range(0, len(X), BLOCK):
+            start = 0
+            while start < len(X):
                 rows = _writable(X[start : start + BLOCK])
-                self._reserve(self.n_units + len(rows))
+                if recruit:
+                    self._reserve(self.n_units + len(rows))
                 if Y.shape[1] < len(self._weights.s):
                     Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
-                self.n_units, failed = learn_block(
-                    self.n_units, rows, Y[start : start + BLOCK], self._weights, self.rules
+                n_free = self.rules.max_units - self.n_units - len(deferred)
+                self.n_units, n_learned, failed = learn_block(
+                    self.n_units,
+                    n_free,
+                    recruit,
+                    rows,
+                    Y[start : start + BLOCK],
+                    self._weights,
+                    self.rules,
                 )
-                self.n_samples += len(rows)
+                self.n_samples += n_learned
                 n_unconverged += failed
-        return np.ascontiguousarray(Y[:, : self.n_units]), n_unconverged
+                start += n_learned
+                if n_learned < len(rows):
+                    deferred.append(start)
+                    start += 1
+        return Responses(np.ascontiguousarray(Y[:, : self.n_units]), n_unconverged, deferred)
 
-    def answer(self, X: FloatArray) -> tuple[FloatArray, int]:
-        """Answer samples with frozen weights, each on its own, without recruiting.
+    def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
+        """Respond to samples with frozen weights, each on its own, without recruiting.
 
-        Parameters and results as in `learn`.
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            The samples.
+        n_jobs : int or None, default=None
+            Number of threads, which changes no bit; None for all cores, but one inside a worker
+            of joblib. Negative numbers count from the number of cores, as in joblib.
+
+        Returns
+        -------
+        Y, n_unconverged, deferred
+            As from `learn`.
         """
         weights = self._recruited()
         Y = np.zeros((len(X), self.n_units), self.dtype)
-        starts = range(0, len(X), _ANSWER_BLOCK)
+        starts = range(0, len(X), _RESPONSE_BLOCK)
 
-        def answer_from(start: int) -> int:
-            rows = slice(start, start + _ANSWER_BLOCK)
-            return int(answer_block(_writable(X[rows]), Y[rows], weights, self.rules))
+        def respond_from(start: int) -> int:
+            rows = slice(start, start + _RESPONSE_BLOCK)
+            return respond_block(_writable(X[rows]), Y[rows], weights, self.rules)
 
         if len(starts) < 2:
-            return Y, sum(map(answer_from, starts))
-        # The division into blocks does not depend on the number of threads: neither do answers.
-        with ONE_BLAS_THREAD, ThreadPoolExecutor(cpu_count()) as pool:
-            return Y, sum(pool.map(answer_from, starts))
+            return Responses(Y, sum(map(respond_from, starts)), [])
+        # The division into blocks does not depend on the number of threads: neither do responses.
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(_n_threads(n_jobs)) as pool:
+            return Responses(Y, sum(pool.map(respond_from, starts)), [])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over weights, also those that joblib has mapped from a file for reading."""
@@ -232,16 +224,19 @@ class Network:
         room = len(self._weights.s)
         if n_units > room:
             room = max(n_units, min(2 * room, self.rules.max_units))
-            grown = _empty_weights(room, self.n_features, self.dtype)
+            grown = empty_weights(room, self.n_features, self.dtype)
             for new, old in zip(grown, self._weights, strict=True):
                 new[tuple(slice(size) for size in old.shape)] = old
             self._weights = grown
 
 
-def _writable(array: Any) -> Any:
-    """Copy an array if it is read-only: for such arrays numba would compile a kernel of its own."""
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array if it is read-only: for such arrays numba would compile a second kernel."""
     return array if array.flags.writeable else array.copy()
 
 
-def _empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
-    return Weights(np.zeros((m, n), dtype), np.zeros((m, m), dtype), np.zeros(m), np.zeros(m))
+def _n_threads(n_jobs: int | None) -> int:
+    if n_jobs is not None:
+        return effective_n_jobs(n_jobs)
+    inside_worker = get_active_backend()[0].nesting_level > 0
+    return 1 if inside_worker else cpu_count()

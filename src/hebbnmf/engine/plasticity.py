@@ -6,39 +6,18 @@ additions to ``V`` wait in ``C``, and the inputs ``P = V X'`` of the samples sti
 corrected instead: the same rank-one updates, applied later.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from hebbnmf.engine._jit import jit
 from hebbnmf.engine.response import axpy
+from hebbnmf.engine.state import Block, FloatArray, Weights, Workspace
 
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10
 
 
-class Weights(NamedTuple):
-    """What the network has learned; the first K rows are recruited units, the rest zeros."""
-
-    V: Any  # (m, n) feedforward weights, W_i = s_i V_i
-    N_T: Any  # (m, m) lateral weights, M_ij = s_i N_T[j, i]
-    s: Any  # (m,) float64, row scales
-    Yhat: Any  # (m,) float64, cumulative activity
-
-
-class Block(NamedTuple):
-    """A block of B samples on its way through the network."""
-
-    X: Any  # (B, n) the samples
-    P: Any  # (m, B) V X', true for the samples still to come
-    G: Any  # (B, B) X X'
-    C: Any  # (m, B) row i: the steps of unit i still to be added to V_i, in order of time
-    when: Any  # (m, B) the sample of each step
-    n_steps: Any  # (m,) number of steps of each unit
-
-
 @jit
-def start_block(K: int, X: Any, weights: Any) -> Any:
+def start_block(K: int, X: FloatArray, weights: Weights) -> Block:
     """Take all products of a block with the weights as they are now, by BLAS."""
     m, n_samples = len(weights.s), len(X)
     P = np.zeros((m, n_samples), X.dtype)
@@ -48,7 +27,7 @@ def start_block(K: int, X: Any, weights: Any) -> Any:
 
 
 @jit
-def birth(i: int, y_i: float, initial_activity: float, weights: Any, work: Any) -> None:
+def birth(i: int, y_i: float, initial_activity: float, weights: Weights, work: Workspace) -> None:
     """Give a new unit its scale and cumulative activity; its weights come from `learn`."""
     weights.s[i] = work.s[i] = 1.0
     weights.Yhat[i] = initial_activity if initial_activity > 0 else y_i * y_i
@@ -56,14 +35,20 @@ def birth(i: int, y_i: float, initial_activity: float, weights: Any, work: Any) 
 
 @jit
 def learn(
-    t: int, n_old: int, n_active: int, gain: float, weights: Any, block: Any, work: Any
+    t: int,
+    n_old: int,
+    n_active: int,
+    gain: float,
+    weights: Weights,
+    block: Block,
+    work: Workspace,
 ) -> None:
     """Learn from sample t of the block, Eq. (8).
 
     On a row, Eq. (8) reads ``W_i = (1 - rate) W_i + (rate / y_i) x`` with the rate
     ``y_i^2 / Yhat_i``; on a scaled row, ``s_i *= 1 - rate`` and ``V_i += c_i x`` with the step
     ``c_i = rate / (y_i s_i)``. Under the plain schedule the rate is at most 1. Under that of
-    section III.C an answer with ``y_i^2 > Yhat_i`` would overshoot its own sample and turn
+    section III.C an activity with ``y_i^2 > Yhat_i`` would overshoot its own sample and turn
     lateral weights negative: there the rate is held at 1, and the row starts anew from this
     sample.
 
@@ -72,11 +57,11 @@ def learn(
     t : int
         The sample.
     n_old, n_active : int
-        ``work.active[:n_active]`` answered with ``work.y``; those from ``n_old`` on are newborn.
+        ``work.active[:n_active]`` responded with ``work.y``; those from ``n_old`` on are newborn.
     gain : float
         Share of ``y_i^2`` that is added to ``Yhat_i``.
     weights, block, work : Weights, Block, Workspace, INOUT
-        What is learned, the samples, the answers.
+        What is learned, the samples, the response.
     """
     active, y, c = work.active, work.y, work.c
     Yhat, s = weights.Yhat, weights.s
@@ -109,7 +94,7 @@ def learn(
 
 
 @jit
-def finish_block(K: int, weights: Any, block: Any) -> None:
+def finish_block(K: int, weights: Weights, block: Block) -> None:
     """Apply the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
 
     Up to a third of all units being active this beats a matrix product; four samples at a time,
@@ -130,7 +115,7 @@ def finish_block(K: int, weights: Any, block: Any) -> None:
 
 
 @jit
-def _fold(i: int, weights: Any, block: Any) -> None:
+def _fold(i: int, weights: Weights, block: Block) -> None:
     """Multiply the scale of row i into the row, and set it to one."""
     weights.V[i] *= weights.s[i]
     weights.N_T[:, i] *= weights.s[i]

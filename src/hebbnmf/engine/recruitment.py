@@ -7,16 +7,16 @@ from hebbnmf.engine._jit import jit
 
 @jit
 def recruit(x_norm2: float, y_norm2: float, threshold: float, floor: float) -> float:
-    """Answer of a unit that has never been active: its first activity, or 0 to stay silent.
+    """Return the first activity of a new unit, or 0 where none is recruited.
 
     Eq. (5) asks whether ``r**2 > lambda`` for the residual ``r = |x|^2 - |y|^2``. That square
-    is also large where the network answers too strongly, ``r < 0``, and there no unit can help:
+    is also large where the network responds too strongly, ``r < 0``, and there no unit can help:
     ``sqrt(r)`` does not exist. So the test is on ``r`` itself, against ``sqrt(lambda)``.
 
     Parameters
     ----------
     x_norm2, y_norm2 : float
-        Squared norms of the sample and of the answer of the recruited units.
+        Squared norms of the sample and of the response of the recruited units.
     threshold : float
         ``sqrt(lambda)``, the square root of the rank penalty.
     floor : float

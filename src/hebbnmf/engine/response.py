@@ -1,47 +1,30 @@
 """Respond: Eq. (7), and its exact form Eq. (6).
 
-Both kernels solve for the answer ``y`` of the recruited units to one sample, by coordinate
+Both kernels solve for the response ``y`` of the recruited units to one sample, by coordinate
 descent on the residual ``g = V x - N y``; ``s_i g_i`` is then the net input of unit i (see
-`hebbnmf.engine.network` for the symbols). They leave the active units in ``work.active`` and their
-answers in ``work.y``.
+`hebbnmf.engine.network` for the symbols). They leave the active units in ``work.active`` and
+their activities in ``work.y``.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.engine._jit import jit
+from hebbnmf.engine.state import FloatArray, IndexArray, Rules, Scalar, Workspace
+from hebbnmf.engine.units import quartic_minimum, rectify
 
 # Units up to which full sweeps are faster than a working set.
 FEW_UNITS = 64
 # The first working set: units whose input alone is above this share of the strongest one.
 _CANDIDATE_SHARE = 0.3
-# Sweeps on it before a first look at the units outside: the strong answers are in place by then.
+# Sweeps on it before a first look at the units outside: strong activities are in place by then.
 _SWEEPS_BEFORE_LOOK = 3
 # Sweeps after which the support has settled, and one direct solve beats going on.
 _SWEEPS_BEFORE_SOLVE = 16
 
 
-class Workspace(NamedTuple):
-    """Scratch arrays of a response, and its result."""
-
-    s: Any  # (m,) row scales, in the type of the weights
-    g: Any  # (m,) residual V x - N y of every unit
-    active: Any  # (m,) result: the active units
-    y: Any  # (m,) result: their answers
-    c: Any  # (m,) their learning steps
-    members: Any  # (m + 1,) the working set
-    is_member: Any  # (m,) whether a unit is in it
-    scale: Any  # (m,) its row scales
-    h: Any  # (m,) net inputs of the working set
-    z: Any  # (m,) answers of the working set
-    before: Any  # (m,) those answers when g was last true
-    lateral: Any  # (m, m) row a: how member a inhibits each member
-    system: Any  # (m, m) the linear system of a direct solve
-
-
 @jit
-def make_workspace(m: int, like: Any) -> Any:
+def make_workspace(m: int, like: FloatArray) -> Workspace:
     """Allocate scratch for m units, in the type of an array; pages never touched cost nothing."""
     return Workspace(
         np.empty(m, like.dtype),
@@ -61,14 +44,10 @@ def make_workspace(m: int, like: Any) -> Any:
 
 
 @jit
-def rectify(net_input: Any) -> Any:
-    """Answer of a unit to its net input, Eq. (7)."""
-    return max(net_input, np.float32(0))
-
-
-@jit
-def respond_in_working_set(K: int, N_T: Any, tol: Any, max_sweeps: int, work: Any) -> Any:
-    """Solve Eq. (7) for one sample, on a working set that grows until no unit outside it answers.
+def respond_in_working_set(
+    K: int, N_T: FloatArray, tol: Scalar, max_sweeps: int, work: Workspace
+) -> tuple[int, bool]:
+    """Solve Eq. (7) for one sample, on a working set that grows until no unit outside is active.
 
     Parameters
     ----------
@@ -77,7 +56,7 @@ def respond_in_working_set(K: int, N_T: Any, tol: Any, max_sweeps: int, work: An
     N_T : array of shape (m, m), IN
         Lateral weights, ``M_ij = s_i N_T[j, i]``.
     tol : float
-        Stop when no answer moves by more than ``tol * max(y)`` in a sweep.
+        Stop when no activity moves by more than ``tol * max(y)`` in a sweep.
     max_sweeps : int
         Bound on the sweeps.
     work : Workspace, INOUT
@@ -108,7 +87,7 @@ def respond_in_working_set(K: int, N_T: Any, tol: Any, max_sweeps: int, work: An
         while True:
             move, top = _sweep(size, lateral, h, z)
             sweeps += 1
-            settled = move <= tol * top
+            settled = bool(move <= tol * top)
             if settled or sweeps == look_at or sweeps >= max_sweeps:
                 break
             if sweeps >= solve_at:
@@ -126,8 +105,14 @@ def respond_in_working_set(K: int, N_T: Any, tol: Any, max_sweeps: int, work: An
 
 @jit
 def respond_in_order(
-    K: int, N_T: Any, Yhat: Any, x_norm2: float, rules: Any, tol: Any, work: Any
-) -> Any:
+    K: int,
+    N_T: FloatArray,
+    Yhat: NDArray[np.float64],
+    x_norm2: float,
+    rules: Rules,
+    tol: Scalar,
+    work: Workspace,
+) -> tuple[int, bool]:
     """Solve Eq. (7) or Eq. (6) for one sample, by full sweeps in the order of recruitment.
 
     For few units this is the faster way. For Eq. (6) it is the only one: the energy is not
@@ -157,7 +142,7 @@ def respond_in_order(
                 axpy(-change, N_T[i], g, K)
                 move = max(move, abs(change))
             top = max(top, y[i])
-        settled = move <= tol * top
+        settled = bool(move <= tol * top)
         if settled:
             break
     for i in range(K):
@@ -166,42 +151,14 @@ def respond_in_order(
 
 
 @jit
-def quartic_minimum(p: float, c: float) -> float:
-    """Minimise ``y^4/4 + p y^2/2 - c y`` over ``y >= 0``: one coordinate of Eq. (6).
-
-    The stationary points are the roots of ``y^3 + p y = c``. The largest one is the only
-    candidate beside 0. Each branch adds terms of one sign, so that none cancels, and no
-    intermediate exceeds the order of ``c``.
-    """
-    if p >= 0:
-        if c <= 0:
-            return 0.0
-        # y = a - b with a b = p/3 and a^3 - b^3 = c, written without the difference.
-        a = np.cbrt(0.5 * c + np.hypot(0.5 * c, (p / 3) * np.sqrt(p / 3)))
-        b = p / (3 * a)
-        return float(c / (a * a + a * b + b * b))
-    q = -p / 3
-    half, ratio = 0.5 * c, 0.5 * c / q / np.sqrt(q)
-    if ratio > 1:
-        edge = q * np.sqrt(q)
-        a = np.cbrt(half + np.sqrt(half - edge) * np.sqrt(half + edge))
-        return float(a + q / a)
-    if ratio <= -1:
-        return 0.0
-    y = 2 * np.sqrt(q) * np.cos(np.arccos(ratio) / 3)
-    # The energy at a root is -(y^2/4) (3 y^2 + 2 p): below its value at 0 only if negative.
-    return float(y) if y * y > 2 * q else 0.0
-
-
-@jit
-def axpy(a: Any, x: Any, y: Any, size: int) -> None:
+def axpy(a: Scalar, x: FloatArray, y: FloatArray, size: int) -> None:
     """y[:size] += a * x[:size]."""
     for i in range(size):
         y[i] += a * x[i]
 
 
 @jit
-def _first_members(K: int, s: Any, g: Any, h: Any, members: Any) -> Any:
+def _first_members(K: int, s: FloatArray, g: FloatArray, h: FloatArray, members: IndexArray) -> int:
     """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
     top = g.dtype.type(0)
     for i in range(K):
@@ -217,7 +174,13 @@ def _first_members(K: int, s: Any, g: Any, h: Any, members: Any) -> Any:
 
 @jit
 def _gather(
-    gathered: int, size: int, N_T: Any, members: Any, s: Any, scale: Any, lateral: Any
+    gathered: int,
+    size: int,
+    N_T: FloatArray,
+    members: IndexArray,
+    s: FloatArray,
+    scale: FloatArray,
+    lateral: FloatArray,
 ) -> None:
     """Bring the small system up to date with the members beyond the first ``gathered``."""
     for a in range(gathered, size):
@@ -229,8 +192,8 @@ def _gather(
 
 
 @jit
-def _sweep(size: int, lateral: Any, h: Any, z: Any) -> Any:
-    """One Gauss-Seidel pass over the working set. Returns the largest move and answer."""
+def _sweep(size: int, lateral: FloatArray, h: FloatArray, z: FloatArray) -> tuple[Scalar, Scalar]:
+    """Run one Gauss-Seidel pass over the working set; return the largest move and activity."""
     move = h.dtype.type(0)
     top = move
     for a in range(size):
@@ -245,7 +208,7 @@ def _sweep(size: int, lateral: Any, h: Any, z: Any) -> Any:
 
 
 @jit
-def _solve_on_support(size: int, work: Any) -> None:
+def _solve_on_support(size: int, work: Workspace) -> None:
     """Move the active members to the solution of their linear system, clipped at zero.
 
     Elimination without pivoting: the diagonal is one, and the matrix positive definite up to
@@ -291,9 +254,15 @@ def _solve_on_support(size: int, work: Any) -> None:
 
 @jit
 def _add_violators(
-    K: int, size: int, bound: Any, s: Any, g: Any, members: Any, is_member: Any
-) -> Any:
-    """Add every silent unit whose net input says it should answer. Returns the new size."""
+    K: int,
+    size: int,
+    bound: Scalar,
+    s: FloatArray,
+    g: FloatArray,
+    members: IndexArray,
+    is_member: NDArray[np.bool_],
+) -> int:
+    """Add every silent unit whose net input is above the bound; return the new size."""
     for a in range(size):
         is_member[members[a]] = True
     grown = size
@@ -306,8 +275,8 @@ def _add_violators(
 
 
 @jit
-def _collect(size: int, work: Any) -> Any:
-    """Write the active members and their answers as the result. Returns their number."""
+def _collect(size: int, work: Workspace) -> int:
+    """Write the active members and their activities as the result; return their number."""
     k = 0
     for a in range(size):
         if work.z[a] > 0:

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 IndexArray = NDArray[np.unsignedinteger[Any]]
+Scalar = np.floating[Any]
 
 # Samples a block. Odd numbers of cache lines a row: a column of ``V X'``, which the response
 # reads, then spreads over the whole cache instead of evicting itself.

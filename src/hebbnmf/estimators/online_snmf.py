@@ -1,28 +1,33 @@
 """OnlineSNMF: the scikit-learn face of the network. It validates, and leaves the rest to it."""
 
-import warnings
-from collections.abc import Iterator
-from numbers import Integral, Real
+from collections.abc import Sequence
+from dataclasses import fields
+from numbers import Integral
 from typing import Any, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils._set_output import _wrap_data_with_container
+from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.cost import RunningCost, cluster_labels
-from hebbnmf.engine.network import BLOCK, FloatArray, Network
+from hebbnmf.clustering import cluster_labels
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.estimators._sklearn import in_chosen_container
+from hebbnmf.learner import BATCH, Learner, Settings, check_rows
+from hebbnmf.parameters import COUNT, FLAG, Rule, check_parameter, optional
 
-# Rows that are presented between two looks at the answers; it bounds the memory they take.
-_CHUNK = 8 * BLOCK
+__all__ = ["OnlineSNMF"]
+
+_SETTINGS = tuple(field.name for field in fields(Settings))
+_N_JOBS = optional(
+    Rule("an integer other than 0", lambda value: isinstance(value, Integral) and value != 0)
+)
 # What scikit-learn notes of the features.
 _FEATURES = ("n_features_in_", "feature_names_in_")
 
@@ -30,7 +35,7 @@ _FEATURES = ("n_features_in_", "feature_names_in_")
 class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Online symmetric non-negative matrix factorization by a Hebbian/anti-Hebbian network.
 
-    Samples are presented one at a time. The units answer each with non-negative activities
+    Samples are presented one at a time. The units respond to each with non-negative activities
     ``y`` whose inner products approach those of the samples, ``y_t . y_s ~ x_t . x_s``, and learn
     from it by local rules, before the next one comes. On clustered data each unit comes to stand
     for a cluster; on whitened natural data, for a sparse feature. Units are recruited as the
@@ -46,21 +51,21 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Largest number of units. Fewer are recruited where ``rank_penalty`` holds them back.
     rank_penalty : float, default=1.0
         Price of a further unit, lambda of Eq. (4), on the scale of ``|x|**4``: a sample recruits
-        a unit if ``|x|^2 - |y|^2 > sqrt(rank_penalty)``. At 0 every sample that is not yet
-        answered in full recruits one, up to ``n_components``. The default suits standardised
+        a unit if ``|x|^2 - |y|^2 > sqrt(rank_penalty)``. At 0 every sample whose response falls
+        short of it recruits one, up to ``n_components``. The default suits standardised
         features; see the README for how to choose it.
     initial_activity : float or None, default=None
         Cumulative activity that a new unit starts with, on the scale of ``|x|**2``; the larger,
-        the smaller its first learning steps. None takes the square of its first answer (the plain
-        schedule); the paper takes 1000 for natural images (section III.C).
+        the smaller its first learning steps. None takes the square of its first activity (the
+        plain schedule); the paper takes 1000 for natural images (section III.C).
     activity_gain : float, default=1.0
-        Share of a squared answer that is added to the cumulative activity. At 1 learning rates
+        Share of a squared activity that is added to the cumulative activity. At 1 learning rates
         fall as one over time (the plain schedule); the paper takes 0.01 for natural images.
     dynamics : {"rectified", "quartic"}, default="rectified"
-        How units answer: rectified net input, Eq. (7), or the exact minimum of Eq. (6), which
+        How units respond: rectified net input, Eq. (7), or the exact minimum of Eq. (6), which
         matters while cumulative activity is small.
     tol : float, default=1e-4
-        An answer is final when no activity moves by more than ``tol`` times the largest one in
+        A response is final when no activity moves by more than ``tol`` times the largest one in
         a sweep over the units.
     max_sweeps : int, default=1000
         Bound on these sweeps.
@@ -71,9 +76,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     random_state : int, RandomState instance or None, default=None
         Seed of that order.
     track_cost : bool, default=False
-        Whether to keep account of the cost (9) of the online answers. It takes longer than
+        Whether to keep account of the cost (9) of the online responses. It takes longer than
         learning itself where units are many: 0.2 microseconds a sample for 5 features and units
         together, 3 for 128, 22 for 512.
+
+    n_jobs : int or None, default=None
+        Number of threads of `transform`, `predict` and `score`, which changes no result. None
+        takes all cores, but one inside a worker of joblib; -1 takes all cores anywhere.
 
     Attributes
     ----------
@@ -89,11 +98,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     n_samples_seen_ : int
         Number of presentations so far.
     cost_ : float
-        Cost (9) of the answers given online so far; only with ``track_cost=True``.
+        Cost (9) of the responses given online so far; only with ``track_cost=True``.
     labels_ : ndarray of shape (n_samples,)
-        The unit with the strongest answer to each sample, -1 where all are silent: after `fit`
+        The unit with the strongest response to each sample, -1 where all are silent: after `fit`
         those of `predict` on the training data, after `partial_fit` those given online to the
         last chunk.
+    learner_ : Learner
+        The network, its settings and its running cost, for use without validation.
     n_iter_ : int
         Number of passes over the data.
     n_features_in_ : int
@@ -103,7 +114,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     See Also
     --------
-    Network : The same without validation.
+    Learner : The same without validation, on bare rows.
 
     Notes
     -----
@@ -130,8 +141,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     [1, 0, -1]
     """
 
-    _network: Network
-    _running_cost: RunningCost | None
+    learner_: Learner
 
     def __init__(
         self,
@@ -147,6 +157,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         shuffle: bool = False,
         random_state: int | np.random.RandomState | None = None,
         track_cost: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.rank_penalty = rank_penalty
@@ -159,6 +170,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.shuffle = shuffle
         self.random_state = random_state
         self.track_cost = track_cost
+        self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from the data, from the beginning.
@@ -175,24 +187,18 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self : OnlineSNMF
             The fitted estimator.
         """
-        X = self._validate(X, reset=True)
+        samples = self._rows_to_learn(X, reset=True)
         rng = check_random_state(self.random_state)
         n_unconverged = 0
         for _ in range(self.n_epochs):
-            order = rng.permutation(len(X)) if self.shuffle else None
-            for rows in _batches(len(X), _CHUNK):
-                _, failed = self._learn(X[rows if order is None else order[rows]])
-                n_unconverged += failed
+            n = len(samples)
+            order = rng.permutation(n) if self.shuffle else np.arange(n)
+            for rows in gen_batches(n, BATCH):
+                n_unconverged += self.learner_.learn(samples[order[rows]]).n_unconverged
+        self.labels_, failed = self.learner_.respond_labels(samples, self.n_jobs)
         self.n_iter_ = self.n_epochs
-        self._warn(n_unconverged, self.n_epochs * len(X))
-        if self.n_components_ == 0:
-            largest = np.square(X, dtype=np.float64).sum(axis=1).max()
-            warnings.warn(
-                f"No unit was recruited: rank_penalty={self.rank_penalty!r} is not below |x|^4 of "
-                f"any sample, at most {largest**2:.3g} in these data; lower it, or scale X up.",
-                stacklevel=2,
-            )
-        self.labels_ = self._predict(X)
+        self.learner_.warn_without_units(samples)
+        self.learner_.warn_unconverged(n_unconverged + failed, (self.n_epochs + 1) * len(samples))
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -210,18 +216,14 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self : OnlineSNMF
             The estimator.
         """
-        X = self._validate(X, reset=not self.__sklearn_is_fitted__())
-        labels = np.empty(len(X), np.intp)
-        n_unconverged = 0
-        for rows in _batches(len(X), _CHUNK):
-            Y, failed = self._learn(X[rows])
-            labels[rows] = cluster_labels(Y)
-            n_unconverged += failed
-        self._finish_chunk(labels, n_unconverged)
+        rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
+        self.labels_, n_unconverged = self.learner_.learn_labels(rows)
+        self.n_iter_ = 1
+        self.learner_.warn_unconverged(n_unconverged, len(rows))
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
-        """Algorithm 1 as printed: learn from each sample, and return the answer it got on arrival.
+        """Run Algorithm 1 as printed: learn from each sample, and return its response on arrival.
 
         Parameters
         ----------
@@ -233,15 +235,17 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components_)
-            The answers, one column for each unit recruited by the end of the call.
+            The responses, one column for each unit recruited by the end of the call.
         """
-        rows = self._validate(X, reset=not self.__sklearn_is_fitted__())
-        Y, n_unconverged = self._learn(rows)
-        self._finish_chunk(cluster_labels(Y), n_unconverged)
-        return _wrap_data_with_container("transform", Y, X, self)
+        rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
+        Y, n_unconverged, _ = self.learner_.learn(rows)
+        self.labels_ = cluster_labels(Y)
+        self.n_iter_ = 1
+        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        return in_chosen_container(self, Y, X)
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Answer samples with frozen weights, each on its own.
+        """Respond to samples with frozen weights, each on its own.
 
         Parameters
         ----------
@@ -251,16 +255,16 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components_)
-            The answers, non-negative.
+            The responses, non-negative.
         """
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        Y, n_unconverged = self._network.answer(X)
-        self._warn(n_unconverged, len(X))
+        rows = self._checked(X, reset=False)
+        Y, n_unconverged, _ = self.learner_.respond(rows, self.n_jobs)
+        self.learner_.warn_unconverged(n_unconverged, len(rows))
         return Y
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Name the unit that answers each sample most strongly, with frozen weights.
+        """Name the unit that responds to each sample most strongly, with frozen weights.
 
         Parameters
         ----------
@@ -270,13 +274,16 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Indices of units; -1 for a sample that no unit answers.
+            Indices of units; -1 for a sample to which no unit responds.
         """
         check_is_fitted(self)
-        return self._predict(self._validate(X, reset=False))
+        rows = self._checked(X, reset=False)
+        labels, n_unconverged = self.learner_.respond_labels(rows, self.n_jobs)
+        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        return labels
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Share of the similarities of the samples that the answers explain, frozen weights.
+        """Return the share of the similarities of samples that frozen responses explain.
 
         Parameters
         ----------
@@ -288,9 +295,9 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Returns
         -------
         score : float
-            ``1 - C / |X X'|^2`` with the cost C of Eq. (9): 1 if the answers have the inner
+            ``1 - C / |X X'|^2`` with the cost C of Eq. (9): 1 if the responses have the inner
             products of the samples, 0 if all units are silent, below 0 if silence were better.
-            Samples that are all zero are answered in full by silence, and score 1.
+            Samples that are all zero are explained by silence, and score 1.
 
         Examples
         --------
@@ -300,115 +307,136 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         (1.0, 0.0)
         """
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        # The score has no scale, but its parts have that of |x|^4, beyond the range of numbers.
-        exponent = np.frexp(np.abs(X).max())[1]
-        cost = RunningCost()
-        n_unconverged = 0
-        for rows in _batches(len(X), 8 * _CHUNK):
-            Y, failed = self._network.answer(X[rows])
-            cost.update(np.ldexp(X[rows], -exponent), np.ldexp(Y, -exponent))
-            n_unconverged += failed
-        self._warn(n_unconverged, len(X))
-        whole = cost.of_silence
-        return 1 - cost.value / whole if whole > 0 else 1.0
+        rows = self._checked(X, reset=False)
+        score, n_unconverged = self.learner_.score(rows, self.n_jobs)
+        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        return score
+
+    def check_parameters(self) -> Settings:
+        """Check every parameter, and return those of the network.
+
+        Returns
+        -------
+        settings : Settings
+            The parameters of the network. One that cannot be used raises ValueError.
+        """
+        check_parameter("n_epochs", self.n_epochs, COUNT)
+        check_parameter("shuffle", self.shuffle, FLAG)
+        check_parameter("n_jobs", self.n_jobs, _N_JOBS)
+        return Settings(**{name: getattr(self, name) for name in _SETTINGS})
+
+    def begin(
+        self,
+        n_features: int,
+        dtype: DTypeLike = np.float64,
+        feature_names: Sequence[str] | None = None,
+    ) -> Learner:
+        """Begin anew with an empty network, for a caller that brings checked, bare rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+        dtype : dtype, default=numpy.float64
+            Type of the network.
+        feature_names : sequence of str, optional
+            Names of the features.
+
+        Returns
+        -------
+        learner : Learner
+            The new ``learner_``.
+        """
+        learner = Learner(self.check_parameters(), n_features, dtype)
+        for name in ("labels_", "n_iter_", *_FEATURES):
+            self.__dict__.pop(name, None)
+        self.learner_ = learner
+        self.n_features_in_ = n_features
+        if feature_names is not None:
+            self.feature_names_in_ = np.array(feature_names, dtype=object)
+        return learner
 
     @property
     def components_(self) -> FloatArray:
         """Feedforward weights W."""
-        return self._network.components
+        return self.learner_.network.components
 
     @property
     def lateral_weights_(self) -> FloatArray:
         """Lateral weights M."""
-        return self._network.lateral_weights
+        return self.learner_.network.lateral_weights
 
     @property
     def cumulative_activity_(self) -> NDArray[np.float64]:
         """Cumulative activity Yhat."""
-        return self._network.cumulative_activity
+        return self.learner_.network.cumulative_activity
 
     @property
     def n_components_(self) -> int:
         """Number of units recruited so far."""
-        return self._network.n_units
+        return self.learner_.network.n_units
 
     @property
     def n_samples_seen_(self) -> int:
         """Number of presentations so far."""
-        return self._network.n_samples
+        return self.learner_.network.n_samples
 
     @property
     def cost_(self) -> float:
-        """Cost (9) of the answers given online so far."""
-        if self._running_cost is None:
+        """Cost (9) of the responses given online so far."""
+        if self.learner_.cost is None:
             raise AttributeError("cost_ is known only with track_cost=True, set before learning.")
-        return self._running_cost.value
+        return self.learner_.cost.value
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_network")
+        return hasattr(self, "learner_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        """Check parameters and data; only then make the network, or set its rules anew."""
-        settings = self._checked_settings()
-        known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
-        try:
-            rows = self._checked_rows(X, reset=reset)
-        except BaseException:
-            # scikit-learn notes the features of data before it has seen that they are bad.
-            for name in _FEATURES:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(known)
-            raise
+    def _rows_to_learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        """Check parameters and data; only then make a learner, or let it go on by them."""
+        settings = self.check_parameters()
+        rows = self._checked(X, reset=reset)
         if reset:
-            self._network = Network(rows.shape[1], dtype=rows.dtype, **settings)
-            self._running_cost = RunningCost() if self.track_cost else None
+            self.learner_ = Learner(settings, rows.shape[1], rows.dtype)
         else:
-            self._network.configure(**settings)
+            self.learner_.configure(settings)
         return rows
 
-    def _checked_rows(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        rows = X if not reset and self._is_ready(X) else self._validated(X, reset=reset)
-        # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
-        limit = min(float(np.finfo(rows.dtype).max), float(np.sqrt(np.finfo(np.float64).max)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max()
-        if not largest <= limit:
-            self._validated(rows, reset=reset)  # where the cause is a NaN or an infinity
-            raise ValueError(
-                f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} "
-                f"for {rows.dtype}: divide X by a factor, and rank_penalty by its fourth power."
-            )
-        return rows
-
-    def _validated(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+    def _checked(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        if not reset and self._is_ready(X):
+            return check_rows(X, X.dtype)
         if hasattr(X, "collect"):
             raise TypeError(
                 f"X is a {type(X).__name__}, whose rows are not known yet: pass X.collect()."
             )
-        dtype: Any = [np.float64, np.float32] if reset else self._network.dtype
+        dtype: Any = [np.float64, np.float32] if reset else self.learner_.network.dtype
         if reset and _is_single(getattr(X, "dtypes", ())):
             dtype = np.float32
-        with np.errstate(over="ignore"):
-            return validate_data(self, X, dtype=dtype, order="C", reset=reset)
+        known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
+        try:
+            with np.errstate(over="ignore"):
+                rows = validate_data(self, X, dtype=dtype, order="C", reset=reset)
+            return check_rows(rows, rows.dtype)
+        except BaseException:
+            # validate_data sets these before it rejects X: roll back.
+            for name in _FEATURES:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(known)
+            raise
 
     def _is_ready(self, X: object) -> TypeGuard[FloatArray]:
-        """Whether scikit-learn's validation, 90 microseconds a call, would return X as it is.
-
-        All but finite: a NaN or an infinity shows in the norms.
-        """
+        """Tell whether scikit-learn's validation, 90 us a call, would return X if it is finite."""
         return (
             type(X) is np.ndarray
-            and X.dtype == self._network.dtype
+            and X.dtype == self.learner_.network.dtype
             and X.ndim == 2
             and X.shape[1] == self.n_features_in_
             and len(X) > 0
@@ -416,79 +444,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _checked_settings(self) -> dict[str, Any]:
-        """Check every parameter, and return those of the network."""
-        for name, rule, holds in (
-            ("n_components", "an integer of at least 1", _is_count),
-            ("rank_penalty", "a finite number of at least 0", lambda v: _is_real(v) and v >= 0),
-            (
-                "initial_activity",
-                "a finite number above 0, or None for the plain schedule",
-                lambda v: v is None or (_is_real(v) and v > 0),
-            ),
-            ("activity_gain", "a finite number above 0", lambda v: _is_real(v) and v > 0),
-            ("dynamics", "'rectified' or 'quartic'", lambda v: v in ("rectified", "quartic")),
-            ("tol", "a finite number above 0", lambda v: _is_real(v) and v > 0),
-            ("max_sweeps", "an integer of at least 1", _is_count),
-            ("n_epochs", "an integer of at least 1", _is_count),
-            ("shuffle", "True or False", _is_bool),
-            ("track_cost", "True or False", _is_bool),
-        ):
-            value = getattr(self, name)
-            if not holds(value):
-                raise ValueError(f"{name}={value!r} cannot be used: set it to {rule}.")
-        names = ("n_components", "rank_penalty", "initial_activity", "activity_gain")
-        return {name: getattr(self, name) for name in (*names, "dynamics", "tol", "max_sweeps")}
-
-    def _learn(self, X: FloatArray) -> tuple[FloatArray, int]:
-        Y, n_unconverged = self._network.learn(X)
-        if self._running_cost is not None:
-            self._running_cost.update(X, Y)
-        return Y, n_unconverged
-
-    def _predict(self, X: FloatArray) -> NDArray[np.intp]:
-        labels = np.empty(len(X), np.intp)
-        n_unconverged = 0
-        for rows in _batches(len(X), 8 * _CHUNK):
-            Y, failed = self._network.answer(X[rows])
-            labels[rows] = cluster_labels(Y)
-            n_unconverged += failed
-        self._warn(n_unconverged, len(X))
-        return labels
-
-    def _finish_chunk(self, labels: NDArray[np.intp], n_unconverged: int) -> None:
-        self.labels_ = labels
-        self.n_iter_ = 1
-        self._warn(n_unconverged, len(labels))
-
-    def _warn(self, n_unconverged: int, n_samples: int) -> None:
-        if n_unconverged:
-            warnings.warn(
-                f"The answers to {n_unconverged} of {n_samples} samples did not converge within "
-                f"max_sweeps={self.max_sweeps}; raise max_sweeps or tol, or whiten the data.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-
-def _batches(n_samples: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, n_samples, size))
-
 
 def _is_single(dtypes: Any) -> bool:
-    """Whether all columns of a frame have single precision, whatever its library calls it."""
+    """Tell whether all columns of a frame are float32, whatever its library calls it."""
     return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _is_real(value: object) -> bool:
-    return (
-        isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-    )

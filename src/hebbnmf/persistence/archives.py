@@ -1,7 +1,7 @@
 """Archives: one JSON text and named arrays in a file, written whole or not at all, never trusted.
 
 An archive is a `.npz` file, which is a zip of `.npy` files, whose members are not compressed. So
-no member can be larger than the file, and sizes are known to be true before memory is taken.
+no member can be larger than the file, and no size in it is believed before it is checked.
 """
 
 import contextlib
@@ -9,7 +9,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -17,56 +16,28 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+
+from hebbnmf.persistence.atomic import replacing
+
+__all__ = ["HEADER", "Archive", "Arrays", "Json", "ModelFileError", "is_count", "write_archive"]
 
 HEADER = "model.json"
+Json = Any  # what JSON can hold; a file may hold anything there
+Arrays = dict[str, NDArray[Any]]
 
 
 class ModelFileError(ValueError):
-    """A file that is not a sound model file; the message says what is wrong with it."""
+    """A file that is not a valid model file; the message says what is wrong with it."""
 
 
-def write_archive(
-    path: str | PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
-    """Write an archive next to its place, and move it there once it is safely on disk.
-
-    Whatever happens meanwhile, `path` holds either what it held before or the whole new archive.
-    """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder is where the model file should go", path)
-    try:
-        try:
-            with temporary.open("xb") as file:
-                _write(file, header, arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"the model file was not written, and what was there before is unchanged: "
-                f"{error.strerror or error}",
-                os.fspath(path),
-            ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-    _sync_folder(target.parent)
+def write_archive(path: str | PathLike[str], header: Mapping[str, Json], arrays: Arrays) -> None:
+    """Write an archive to its path, whole or not at all."""
+    with replacing(path) as file:
+        _write(file, header, arrays)
 
 
-def remove_leftovers(path: str | PathLike[str]) -> None:
-    """Remove the unfinished files that killed writers of `path` have left."""
-    target = Path(os.path.realpath(path))
-    for name in os.listdir(target.parent):
-        if name.startswith(f".{target.name}.") and name.endswith(".tmp"):
-            with contextlib.suppress(OSError):
-                (target.parent / name).unlink()
-
-
-def _write(file: IO[bytes], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def _write(file: IO[bytes], header: Mapping[str, Json], arrays: Arrays) -> None:
     portable = {
         name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         for name, array in arrays.items()
@@ -92,16 +63,6 @@ def _digest(array: NDArray[Any]) -> str:
     return hashlib.sha256(array.data if array.size else b"").hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":  # elsewhere a folder cannot be opened
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Archive:
     """An archive open for reading, as a context; its arrays are read one by one, when expected.
 
@@ -120,7 +81,7 @@ class Archive:
                 error
             )
         try:
-            with self.sound():
+            with self.one_error():
                 self._zip = zipfile.ZipFile(self._file)
                 self._check_members()
                 self.header = self._read_header()
@@ -139,23 +100,23 @@ class Archive:
         return name in self._table
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give the shape of an array, as the JSON text says."""
+        """Return the shape of an array, as the JSON text says."""
         self.require(name in self._table, f"the array {name!r} is missing")
-        shape: Any = self._table[name].get("shape")
+        shape: Json = self._table[name].get("shape")
         self.require(
             isinstance(shape, list) and all(is_count(size) for size in shape),
             f"the array {name!r} has no shape",
         )
         return tuple(shape)
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """Read an array that must have this shape and type, once its size is known to be true."""
+    def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Read an array that must have this shape and type, after a check of its size."""
         stored = np.dtype(dtype).newbyteorder("<")
         self.require(
             self.shape(name) == shape and self._table[name].get("dtype") == stored.str,
             f"the array {name!r} is not {stored.name} of shape {shape}",
         )
-        with self.sound(), self._zip.open(name + ".npy") as member:
+        with self.one_error(), self._zip.open(name + ".npy") as member:
             version = np.lib.format.read_magic(member)
             self.require(version == (1, 0), f"the array {name!r} has a header of another version")
             found = np.lib.format.read_array_header_1_0(member)
@@ -176,6 +137,12 @@ class Archive:
             self.require(bool(np.isfinite(array).all()), f"the array {name!r} is not finite")
         return array
 
+    def counts(self, state: dict[str, Json], *names: str) -> tuple[int, ...]:
+        """Return entries of a JSON object that must be counts."""
+        for name in names:
+            self.require(is_count(state.get(name)), f"{name} is not a count")
+        return tuple(state[name] for name in names)
+
     def finish(self) -> None:
         """Refuse arrays that nothing asked for."""
         self.require(not self._unread, f"it holds unknown arrays: {sorted(self._unread)}")
@@ -184,11 +151,11 @@ class Archive:
         """Raise unless a rule holds."""
         if not holds:
             raise ModelFileError(
-                f"{self.path!r} is not a sound model file: {problem}; restore it from a copy."
+                f"{self.path!r} is not a valid model file: {problem}; restore it from a copy."
             )
 
     @contextlib.contextmanager
-    def sound(self) -> Iterator[None]:
+    def one_error(self) -> Iterator[None]:
         """Turn the many errors that damaged bytes cause in zipfile, numpy and json into one."""
         try:
             yield
@@ -213,7 +180,7 @@ class Archive:
         size = os.fstat(self._file.fileno()).st_size
         self.require(sum(member.file_size for member in members) <= size, "members exceed the file")
 
-    def _read_header(self) -> dict[str, Any]:
+    def _read_header(self) -> dict[str, Json]:
         self.require(HEADER in self._zip.namelist(), f"{HEADER} is missing")
         text = self._zip.read(HEADER).decode("utf-8")
         header = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
@@ -223,7 +190,7 @@ class Archive:
             isinstance(table, dict) and all(isinstance(entry, dict) for entry in table.values()),
             f"{HEADER} has no table of arrays",
         )
-        self._table: dict[str, dict[str, Any]] = table
+        self._table: dict[str, dict[str, Json]] = table
         self._unread = set(table)
         expected = {HEADER, *(name + ".npy" for name in table)}
         self.require(set(self._zip.namelist()) == expected, "members and table of arrays differ")
@@ -239,7 +206,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{HEADER} holds {constant}, which is not JSON")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError(f"{HEADER} has a key twice")
     return dict(pairs)

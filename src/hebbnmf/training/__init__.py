@@ -1,5 +1,5 @@
 """Training: a stream through a model, chunk by chunk, with checkpoints that outlive the process."""
 
-from hebbnmf.training.training import TrainingInterrupted, resume, train
+from hebbnmf.training.loop import resume, train
 
-__all__ = ["TrainingInterrupted", "resume", "train"]
+__all__ = ["resume", "train"]

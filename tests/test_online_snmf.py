@@ -38,6 +38,7 @@ BAD_PARAMETERS = {
     "n_epochs": [0, -2],
     "shuffle": ["yes", None],
     "track_cost": [1, None],
+    "n_jobs": [0, 1.5, "all"],
 }
 
 
@@ -130,15 +131,17 @@ def test_a_fit_without_units_warns_with_the_scale_of_the_data():
 def test_unconverged_answers_give_one_warning_a_call_with_their_number(dynamics):
     X = make_sparse_sources(200, 8, random_state=0)
     net = OnlineSNMF(16, dynamics=dynamics, max_sweeps=1, tol=1e-9)
-    calls = (net.fit, net.partial_fit, net.partial_fit_transform, net.transform, net.predict)
+    learn = (net.fit, net.partial_fit, net.partial_fit_transform)
+    calls = (*learn, net.transform, net.predict, net.score)
     for call in calls:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             call(X)
+        assert [warning.category for warning in caught] == [ConvergenceWarning]
+        assert caught[0].filename == __file__
         # fit presents the data, then labels them with the final weights.
-        assert len(caught) == (2 if call == net.fit else 1)
-        assert issubclass(caught[0].category, ConvergenceWarning)
-        assert "of 200 samples did not converge within max_sweeps=1;" in str(caught[0].message)
+        n_samples = 400 if call == net.fit else 200
+        assert f"of {n_samples} samples did not converge within max" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])

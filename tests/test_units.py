@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hebbnmf.engine.response import quartic_minimum
+from hebbnmf.engine.units import quartic_minimum
 
 coefficients = st.floats(-1e3, 1e3, allow_subnormal=False)
 

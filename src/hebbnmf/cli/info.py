@@ -1,0 +1,85 @@
+"""The command `info`: what a model file holds, at a glance."""
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from hebbnmf.cli.inputs import PATH
+
+if TYPE_CHECKING:
+    from hebbnmf.persistence import ModelFile
+
+# Names of features that are printed in full.
+_NAMES = 12
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  $ hebbnmf info model.npz
+  $ hebbnmf info model.npz --json
+"""
+)
+@click.argument("model", type=PATH)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
+def info(model: str, as_json: bool) -> None:
+    """Show at a glance what a model file holds."""
+    from hebbnmf.persistence import read
+
+    facts = _facts(model, read(model))
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+        return
+    width = max(map(len, facts)) + 2
+    for name, value in facts.items():
+        click.echo(f"{name.replace('_', ' '):<{width}}{_in_words(value)}")
+
+
+def _facts(path: str, file: "ModelFile") -> dict[str, object]:
+    from hebbnmf.estimators import OnlineSNMF
+
+    model = file.model
+    facts: dict[str, object] = {"file": path, "bytes": os.stat(path).st_size}
+    facts["model"] = type(model).__name__
+    if isinstance(model, OnlineSNMF) and model.__sklearn_is_fitted__():
+        facts |= {
+            "units": model.n_components_,
+            "samples_seen": model.n_samples_seen_,
+            "features": model.n_features_in_,
+            "dtype": model.components_.dtype.name,
+        }
+        if model.track_cost:
+            facts["cost"] = model.cost_
+    elif hasattr(model, "embedding_"):
+        facts |= {"samples": len(model.embedding_), "cost": float(model.cost_history_[-1])}
+    else:
+        facts["units"] = None
+    if hasattr(model, "feature_names_in_"):
+        facts["feature_names"] = list(model.feature_names_in_)
+    # Random states and init arrays are too long to print.
+    plain = (bool, int, float, str, type(None))
+    parameters = model.get_params().items()
+    facts["parameters"] = {k: v if isinstance(v, plain) else "stored" for k, v in parameters}
+    facts["preprocessing"] = [
+        {
+            "class": type(step).__name__,
+            **{k: v for k, v in step.get_params().items() if k != "copy"},
+        }
+        for step in file.preprocessing
+    ]
+    if file.position is not None:
+        facts["position"] = {k: file.position[k] for k in ("epoch", "cursor") if k in file.position}
+    return {**facts, "libraries": file.libraries}
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, dict):
+        name = value.get("class", "")
+        words = ", ".join(f"{key} {_in_words(v)}" for key, v in value.items() if key != "class")
+        return f"{name} ({words})" if name else words
+    if isinstance(value, list):
+        more = f", and {len(value) - _NAMES} more" if len(value) > _NAMES else ""
+        return (", ".join(map(_in_words, value[:_NAMES])) or "none") + more
+    return "none" if value is None else str(value)

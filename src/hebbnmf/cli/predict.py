@@ -1,0 +1,32 @@
+"""The command `predict`: the clusters that a trained network finds."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
+from hebbnmf.cli.responding import MODEL, OUTPUT, write_responses
+
+if TYPE_CHECKING:
+    from hebbnmf.streams import ReadOptions
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  $ hebbnmf predict model.npz rows.csv -o labels.csv
+  $ cat rows.csv | hebbnmf predict model.npz - | sort | uniq -c
+"""
+)
+@MODEL
+@data_argument
+@OUTPUT
+@read_options
+def predict(model: str, data: tuple[str, ...], output: str, reading: "ReadOptions") -> None:
+    """Write the unit that responds to each row most strongly.
+
+    Rows to which no unit responds get -1. DATA are files, patterns, or - for standard input. Text
+    has a line of names if DATA have one.
+    """
+    net, steps = read_fitted(model)
+    write_responses(net, steps, data, reading, output, ["label"], net.learner_.respond_labels)

@@ -1,0 +1,339 @@
+"""Learner: settings, network and running cost on bare rows; what every face of the package shares.
+
+The faces (the estimator, the river adapter, training, rounds on a cluster) bring rows that they
+have checked by `check_rows` or in a way of their own, and keep names, labels and files to
+themselves.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from hebbnmf.clustering import cluster_labels
+from hebbnmf.cost import RunningCost
+from hebbnmf.engine.network import Network, Responses
+from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
+from hebbnmf.parameters import (
+    COUNT,
+    FLAG,
+    NON_NEGATIVE,
+    POSITIVE,
+    check_parameter,
+    one_of,
+    optional,
+)
+
+__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows"]
+
+_RULES = {
+    "n_components": COUNT,
+    "rank_penalty": NON_NEGATIVE,
+    "initial_activity": optional(POSITIVE, "None for the plain schedule"),
+    "activity_gain": POSITIVE,
+    "dynamics": one_of("rectified", "quartic"),
+    "tol": POSITIVE,
+    "max_sweeps": COUNT,
+    "track_cost": FLAG,
+}
+# Rows between two looks at the responses, which bounds the memory that these take: while
+# learning, and with frozen weights.
+BATCH = 8 * BLOCK
+_FROZEN_BATCH = 8 * BATCH
+# Packages whose frames lie between a warning and the line of the user that caused it.
+_PACKAGES = ("hebbnmf", "river", "sklearn")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All parameters of the network, checked; `OnlineSNMF` explains them.
+
+    Parameters
+    ----------
+    n_components : int, default=8
+        Largest number of units.
+    rank_penalty : float, default=1.0
+        Price of a further unit, lambda of Eq. (4).
+    initial_activity : float or None, default=None
+        Cumulative activity of a new unit; None for the square of its first activity.
+    activity_gain : float, default=1.0
+        Share of a squared activity that is added to the cumulative activity.
+    dynamics : {"rectified", "quartic"}, default="rectified"
+        Eq. (7), or Eq. (6).
+    tol : float, default=1e-4
+        The response ends when no activity moves by more than ``tol * max(y)`` in a sweep.
+    max_sweeps : int, default=1000
+        Bound on the sweeps of one response.
+    track_cost : bool, default=False
+        Whether to keep the running cost of the responses.
+
+    Examples
+    --------
+    >>> from hebbnmf import Settings
+    >>> Settings(n_components=3).rules().threshold
+    1.0
+    >>> Settings(tol=0.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: tol=0.0 cannot be used: set it to a finite number above 0.
+    """
+
+    n_components: int = 8
+    rank_penalty: float = 1.0
+    initial_activity: float | None = None
+    activity_gain: float = 1.0
+    dynamics: str = "rectified"
+    tol: float = 1e-4
+    max_sweeps: int = 1000
+    track_cost: bool = False
+
+    def __post_init__(self) -> None:
+        for name, rule in _RULES.items():
+            check_parameter(name, getattr(self, name), rule)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> Rules:
+        """Return the settings as the kernels take them, for weights of this type."""
+        eps = float(np.finfo(dtype).eps)
+        # Responses cannot settle below the rounding of the sums they come from.
+        tol = max(float(self.tol), 8 * eps)
+        return Rules(
+            max_units=int(self.n_components),
+            threshold=float(np.sqrt(self.rank_penalty)),
+            # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.
+            floor=max(tol, float(np.sqrt(eps))),
+            initial_activity=float(self.initial_activity or 0),
+            gain=float(self.activity_gain),
+            quartic=self.dynamics == "quartic",
+            tol=tol,
+            max_sweeps=int(self.max_sweeps),
+        )
+
+
+class LearnerState(NamedTuple):
+    """All that a learner has learned: what a file or a message must hold."""
+
+    weights: Weights
+    n_samples: int
+    cost: RunningCost | None
+
+
+class Learner:
+    """A network that learns by settings, and keeps the running cost if they ask for it.
+
+    It trusts its caller: rows must have passed `check_rows`.
+
+    Parameters
+    ----------
+    settings : Settings
+        The parameters.
+    n_features : int
+        Number of features of a sample.
+    dtype : dtype, default=numpy.float64
+        Type of the weights and activities.
+
+    Attributes
+    ----------
+    settings : Settings
+        The parameters; `configure` changes them.
+    network : Network
+        The network.
+    cost : RunningCost or None
+        Cost (9) of the responses given while learning; None unless the settings ask for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf import Learner, Settings
+    >>> learner = Learner(Settings(n_components=3, rank_penalty=0.5), n_features=2)
+    >>> learner.learn(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]])).Y
+    array([[2., 0.],
+           [0., 1.],
+           [2., 0.]])
+    >>> learner.respond_labels(np.array([[3.0, 0.1], [-1.0, 0.0]]))[0].tolist()
+    [0, -1]
+    """
+
+    def __init__(self, settings: Settings, n_features: int, dtype: DTypeLike = np.float64) -> None:
+        self.settings = settings
+        self.network = Network(n_features, settings.rules(dtype), dtype)
+        self.cost = RunningCost() if settings.track_cost else None
+
+    def configure(self, settings: Settings) -> None:
+        """Go on by other settings; what was learned stays, and so does whether cost is kept."""
+        if settings != self.settings:
+            self.settings = settings
+            self.network.rules = settings.rules(self.network.dtype)
+
+    @property
+    def state(self) -> LearnerState:
+        """Copies of all that was learned; `restore` goes on from them, bit for bit."""
+        cost = None if self.cost is None else replace(self.cost)
+        return LearnerState(self.network.state, self.network.n_samples, cost)
+
+    def restore(self, state: LearnerState) -> None:
+        """Go on from a `state`, which the learner takes over, as if it had learned it itself."""
+        self.network.restore(state.weights, state.n_samples)
+        self.cost = state.cost
+
+    def check_rows(self, X: ArrayLike) -> FloatArray:
+        """Return rows as the network takes them, or raise ValueError; see `check_rows`."""
+        return check_rows(X, self.network.dtype, self.network.n_features)
+
+    def learn(self, X: FloatArray, *, recruit: bool = True) -> Responses:
+        """Learn from samples in order, as `Network.learn` does, and keep the cost.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            The samples.
+        recruit : bool, default=True
+            Whether samples may recruit units; see `Network.learn`.
+
+        Returns
+        -------
+        Responses
+            Those given on arrival.
+        """
+        responses = self.network.learn(X, recruit=recruit)
+        self.keep_cost(X, responses)
+        return responses
+
+    def keep_cost(self, X: FloatArray, responses: Responses) -> None:
+        """Add samples that were learned, and their responses, to the cost, if it is kept."""
+        Y, _, deferred = responses
+        if self.cost is not None and len(deferred) < len(X):
+            if deferred:
+                X, Y = (np.delete(rows, deferred, axis=0) for rows in (X, Y))
+            self.cost.update(X, Y)
+
+    def learn_labels(self, X: FloatArray) -> tuple[NDArray[np.intp], int]:
+        """Learn from samples in order, in memory that does not grow with units times samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The unit that responded most strongly to each sample, -1 where all were silent.
+        n_unconverged : int
+            Number of samples whose response did not converge.
+        """
+        return _labels(X, BATCH, self.learn)
+
+    def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
+        """Respond to samples with frozen weights, as `Network.respond` does."""
+        return self.network.respond(X, n_jobs)
+
+    def respond_labels(
+        self, X: FloatArray, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.intp], int]:
+        """Label samples with frozen weights; results as in `learn_labels`."""
+        return _labels(X, _FROZEN_BATCH, lambda rows: self.respond(rows, n_jobs))
+
+    def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
+        """Return the explained similarity, ``1 - C / |X X'|^2`` with the cost C of Eq. (9).
+
+        Returns
+        -------
+        score : float
+            1 where samples are all zero: silence then explains them.
+        n_unconverged : int
+            Number of samples whose response did not converge.
+        """
+        # The score has no scale, but its terms grow as |x|^4 and may overflow: rescale first.
+        exponent = np.frexp(np.abs(X).max())[1]
+        cost = RunningCost()
+        n_unconverged = 0
+        for rows in _batches(X, _FROZEN_BATCH):
+            Y, failed, _ = self.respond(rows, n_jobs)
+            cost.update(np.ldexp(rows, -exponent), np.ldexp(Y, -exponent))
+            n_unconverged += failed
+        whole = cost.silent_value
+        return (1 - cost.value / whole if whole > 0 else 1.0), n_unconverged
+
+    def warn_unconverged(self, n_unconverged: int, n_samples: int) -> None:
+        """Warn the user, once a call, that some responses did not converge."""
+        if n_unconverged:
+            _warn_user(
+                f"The responses to {n_unconverged} of {n_samples} samples did not converge within "
+                f"max_sweeps={self.settings.max_sweeps}; raise max_sweeps or tol, or whiten the "
+                "data.",
+                ConvergenceWarning,
+            )
+
+    def warn_without_units(self, X: FloatArray | None = None) -> None:
+        """Warn the user that no sample recruited a unit, with the scale of X if it is given."""
+        if not self.network.n_units:
+            scale = ""
+            if X is not None:
+                norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
+                scale = f", at most {norm2**2:.3g} in these data"
+            _warn_user(
+                f"No unit was recruited: rank_penalty={self.settings.rank_penalty!r} is not below "
+                f"|x|^4 of any sample{scale}; lower it, or scale the data up.",
+                UserWarning,
+            )
+
+
+def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
+    """Return rows as a network takes them, or raise ValueError where it cannot.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The samples, of numbers.
+    dtype : dtype
+        Type of the network.
+    n_features : int, optional
+        Number of features that the network has learned.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_samples, n_features)
+        The same, C-contiguous, of that type and finite, with norms whose fourth power is finite.
+    """
+    # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
+    limit = min(float(np.finfo(dtype).max), float(np.sqrt(np.finfo(np.float64).max)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows: FloatArray = np.ascontiguousarray(X, dtype)
+        if n_features not in (None, rows.shape[1]):
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
+                "columns, and the preprocessing, that it learned with."
+            )
+        largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
+    if largest <= limit:
+        return rows
+    if not np.isfinite(rows).all():
+        raise ValueError("X contains NaN or infinity: leave such samples out, or fill them.")
+    raise ValueError(
+        f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} for "
+        f"{rows.dtype}: divide X by a factor, and rank_penalty by its fourth power."
+    )
+
+
+def _batches(X: FloatArray, size: int) -> Iterator[FloatArray]:
+    return (X[start : start + size] for start in range(0, len(X), size))
+
+
+def _labels(
+    X: FloatArray, size: int, respond: Callable[[FloatArray], Responses]
+) -> tuple[NDArray[np.intp], int]:
+    parts = [np.empty(0, np.intp)]
+    n_unconverged = 0
+    for rows in _batches(X, size):
+        Y, failed, _ = respond(rows)
+        parts.append(cluster_labels(Y))
+        n_unconverged += failed
+    return np.concatenate(parts), n_unconverged
+
+
+def _warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the package, however many frames lie between."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals["__name__"].partition(".")[0] in _PACKAGES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level + 1)

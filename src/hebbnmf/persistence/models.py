@@ -1,0 +1,153 @@
+"""Models in a file: the parameters and the learned state of each class that can be stored."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from hebbnmf.clustering import cluster_labels
+from hebbnmf.cost import RunningCost
+from hebbnmf.engine.state import Weights
+from hebbnmf.estimators import OnlineSNMF, SymNMF
+from hebbnmf.learner import LearnerState
+from hebbnmf.persistence.archives import Archive, Arrays, Json
+from hebbnmf.persistence.parameters import pack_parameters, unpack_parameters
+
+__all__ = ["Model", "pack_model", "unpack_model"]
+
+Model = OnlineSNMF | SymNMF
+State = dict[str, Json]
+
+
+def pack_model(model: Model, arrays: Arrays) -> State:
+    """Describe a model, fitted or not, and add its arrays."""
+    kind = next((kind for kind in _KINDS.values() if type(model) is kind.model), None)
+    if kind is None:
+        raise TypeError(
+            f"{type(model).__name__} cannot be saved: give a model of class {' or '.join(_KINDS)}."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "class": kind.model.__name__,
+        "parameters": pack_parameters(model, arrays),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "state": kind.pack(model, arrays) if hasattr(model, kind.fitted) else None,
+    }
+
+
+def unpack_model(archive: Archive, header: State) -> Model:
+    """Make a model from its description and its arrays."""
+    name, state, names = header["class"], header["state"], header["feature_names"]
+    archive.require(name in list(_KINDS), f"{name!r} is no known class")
+    kind = _KINDS[name]
+    known = kind.model().get_params()
+    model = kind.model(**unpack_parameters(archive, known, header["parameters"]))
+    model.check_parameters()
+    if state is None:
+        archive.require(names is None, "feature names belong to a fitted model")
+        return model
+    archive.require(isinstance(state, dict), "the state is not an object")
+    kind.unpack(archive, model, state)
+    archive.require(model.n_features_in_ > 0, "n_features is 0")
+    if names is not None:
+        archive.require(
+            isinstance(names, list)
+            and len(names) == model.n_features_in_
+            and all(isinstance(name, str) for name in names),
+            "feature names do not fit the features",
+        )
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _pack_online(model: OnlineSNMF, arrays: Arrays) -> State:
+    network = model.learner_.network
+    weights, n_samples, cost = model.learner_.state
+    labels = np.asarray(getattr(model, "labels_", np.empty(0)), np.int64)
+    arrays.update(weights._asdict(), labels=labels)
+    if cost is not None:
+        arrays["triangle"] = cost.triangle
+    return {
+        "n_features": network.n_features,
+        "n_units": network.n_units,
+        "n_samples": n_samples,
+        "dtype": network.dtype.name,
+        "n_iter": int(getattr(model, "n_iter_", 0)),
+        "n_labels": len(labels),
+        "cost_samples": None if cost is None else cost.n_samples,
+    }
+
+
+def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
+    n, K, n_samples, n_iter, n_labels = archive.counts(
+        state, "n_features", "n_units", "n_samples", "n_iter", "n_labels"
+    )
+    dtype = state["dtype"]
+    archive.require(dtype in ("float32", "float64"), "dtype is not float32 or float64")
+    archive.require(K <= n_samples, f"{K} units cannot come from {n_samples} samples")
+    weights = Weights(
+        V=archive.array("V", (K, n), dtype),
+        N_T=archive.array("N_T", (K, K), dtype),
+        s=archive.array("s", (K,), np.float64),
+        Yhat=archive.array("Yhat", (K,), np.float64),
+    )
+    archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
+    archive.require(not weights.N_T.diagonal().any(), "units inhibit themselves")
+    archive.require(bool((weights.s > 0).all()), "row scales are not positive")
+    archive.require(bool((weights.Yhat > 0).all()), "cumulative activity is not positive")
+    labels = archive.array("labels", (n_labels,), np.int64)
+    archive.require(bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels are no units")
+    cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
+    model.begin(n, dtype).restore(LearnerState(weights, n_samples, cost))
+    if n_labels:  # a training in rounds gives none
+        model.labels_ = labels.astype(np.intp)
+    model.n_iter_ = n_iter
+
+
+def _unpack_cost(archive: Archive, state: State, n: int, K: int) -> RunningCost:
+    (n_samples,) = archive.counts(state, "cost_samples")
+    if n_samples == 0:
+        n = K = 0
+    # In the memory order of LAPACK: sums over the other order round differently.
+    triangle = np.asfortranarray(archive.array("triangle", (n + K, n + K), np.float64))
+    archive.require(not np.tril(triangle, -1).any(), "the cost is not kept as a triangle")
+    return RunningCost(triangle, n, n_samples)
+
+
+def _pack_offline(model: SymNMF, arrays: Arrays) -> State:
+    arrays.update(embedding=model.embedding_, cost_history=model.cost_history_)
+    n_samples, n_components = model.embedding_.shape
+    return {
+        "n_features": int(model.n_features_in_),
+        "n_samples": n_samples,
+        "n_components": n_components,
+        "n_iter": int(model.n_iter_),
+    }
+
+
+def _unpack_offline(archive: Archive, model: SymNMF, state: State) -> None:
+    n, n_samples, n_components, n_iter = archive.counts(
+        state, "n_features", "n_samples", "n_components", "n_iter"
+    )
+    model.embedding_ = archive.array("embedding", (n_samples, n_components), np.float64)
+    archive.require(bool((model.embedding_ >= 0).all()), "the embedding is negative")
+    model.cost_history_ = archive.array("cost_history", (n_iter + 1,), np.float64)
+    model.cost_ = float(model.cost_history_[-1])
+    model.labels_ = cluster_labels(model.embedding_)
+    model.n_iter_ = n_iter
+    model.n_features_in_ = n
+
+
+class _Kind(NamedTuple):
+    """A class of models that can be stored."""
+
+    model: type[Model]
+    fitted: str  # an attribute that only a fitted model has
+    pack: Callable[..., State]
+    unpack: Callable[..., None]
+
+
+_KINDS = {
+    "OnlineSNMF": _Kind(OnlineSNMF, "learner_", _pack_online, _unpack_online),
+    "SymNMF": _Kind(SymNMF, "embedding_", _pack_offline, _unpack_offline),
+}

@@ -1,0 +1,87 @@
+"""Parameters of a model as JSON, and back."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from hebbnmf.persistence.archives import Archive, Arrays, Json, is_count
+
+__all__ = ["pack_parameters", "pack_value", "unpack_parameters"]
+
+_NOT_STORED = {"n_jobs"}  # a matter of the machine, not of the model
+
+
+def pack_parameters(model: BaseEstimator, arrays: Arrays) -> dict[str, Json]:
+    """Describe the parameters of a model; the number of threads belongs to the machine."""
+    plain = {}
+    for name, value in model.get_params(deep=False).items():
+        if name in _NOT_STORED:
+            continue
+        if isinstance(value, np.random.RandomState):
+            plain[name] = _pack_random_state(value)
+        elif name == "init" and not isinstance(value, str):
+            arrays["init"] = np.asarray(value, np.float64)
+            plain[name] = {"array": "init"}
+        else:
+            plain[name] = pack_value(name, value)
+    return plain
+
+
+def pack_value(name: str, value: object) -> Json:
+    """Return a parameter as JSON; refuse one that JSON cannot hold."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and np.isfinite(float(value)):
+        return float(value)
+    raise ValueError(
+        f"{name}={value!r} cannot be saved: parameters must be finite numbers, strings or None."
+    )
+
+
+def _pack_random_state(state: np.random.RandomState) -> dict[str, Json]:
+    full: Any = state.get_state(legacy=False)
+    if full["bit_generator"] != "MT19937":
+        raise ValueError(
+            f"random_state of kind {full['bit_generator']} cannot be saved: use an integer."
+        )
+    return {
+        "MT19937": full["state"]["key"].tolist(),
+        "position": int(full["state"]["pos"]),
+        "has_gauss": int(full["has_gauss"]),
+        "cached_gaussian": float(full["gauss"]),
+    }
+
+
+def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> dict[str, Json]:
+    """Return the parameters of a model that has those names, which nobody has checked yet."""
+    wanted = set(names) - _NOT_STORED
+    archive.require(isinstance(plain, dict) and set(plain) == wanted, "parameters do not fit")
+    values = dict(plain)
+    state = values["random_state"]
+    if isinstance(state, dict):
+        values["random_state"] = np.random.RandomState()
+        values["random_state"].set_state(
+            (
+                "MT19937",
+                state["MT19937"],
+                state["position"],
+                state["has_gauss"],
+                state["cached_gaussian"],
+            )
+        )
+    else:
+        archive.require(
+            state is None or (is_count(state) and state < 2**32), "random_state is no seed"
+        )
+    if isinstance(values.get("init"), dict):
+        shape = archive.shape("init")
+        archive.require(len(shape) == 2, "init is not a matrix")
+        values["init"] = archive.array("init", shape, np.float64)
+    return values
