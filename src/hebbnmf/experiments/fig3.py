@@ -7,6 +7,8 @@ K-means and offline SNMF. The data sets are the seeds 0, 1, 2, ... of `make_thre
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -17,10 +19,6 @@ from hebbnmf.estimators import OnlineSNMF, SymNMF
 from hebbnmf.experiments.report import Report, Results, spread
 from hebbnmf.metrics import cluster_agreement
 from hebbnmf.plots import panels, plot_clusters, plot_cost_ratio
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _RANK_PENALTY = 0.6
 _LOW_PENALTY = 0.1
@@ -198,7 +196,7 @@ def summarise(results: Results) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def draw(results: Results) -> "Figure":
+def draw(results: Results) -> Figure:
     """Draw the results."""
     axes = panels("ABC;DEF", (13, 8))
     shown = results["example"]
@@ -220,7 +218,7 @@ def draw(results: Results) -> "Figure":
     return axes["A"].get_figure()  # type: ignore[return-value]
 
 
-def _draw_ratio(ratio: Results, ax: "Axes") -> None:
+def _draw_ratio(ratio: Results, ax: Axes) -> None:
     plot_cost_ratio(ratio["T"], ratio["mean"], ratio["std"], ax=ax)
     ax.plot(ratio["T"], ratio["ratio_of_means"], "k--", linewidth=1, label="ratio of mean costs")
     ax.set_ylim(0.9, 1.8)
@@ -230,7 +228,7 @@ def _draw_ratio(ratio: Results, ax: "Axes") -> None:
     ax.set_title(final, fontsize="medium")
 
 
-def _draw_methods(accuracy: Results, ax: "Axes") -> None:
+def _draw_methods(accuracy: Results, ax: Axes) -> None:
     groups = {name: accuracy[name][str(_RANK_PENALTY)] for name in ONLINE}
     groups |= {name: accuracy[name] for name in OFFLINE}
     rng = np.random.default_rng(0)
@@ -250,7 +248,7 @@ def _draw_methods(accuracy: Results, ax: "Axes") -> None:
     ax.set_title(rf"data sets, $\lambda$ = {_RANK_PENALTY} online", fontsize="medium")
 
 
-def _draw_penalties(measured: Results, ax: "Axes", label: str, ylim: tuple[float, float]) -> None:
+def _draw_penalties(measured: Results, ax: Axes, label: str, ylim: tuple[float, float]) -> None:
     for name, color, style, hatch in (
         ("online responses", "C0", "o-", None),
         ("second pass", "C1", "s--", "///"),

@@ -4,9 +4,9 @@ Beyond the paper: a Gabor fit of every filter, and the biological properties of 
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from hebbnmf.datasets import extract_patches, load_natural_images
@@ -22,9 +22,6 @@ from hebbnmf.metrics import (
 )
 from hebbnmf.plots import panels, plot_activity_density, plot_filters, plot_gabor_scatter
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PATCH_SIZE = 16
 N_PATCHES = 50_000
@@ -148,7 +145,7 @@ def summarise(results: Results) -> tuple[str, ...]:
     return gabors, activity
 
 
-def draw(results: Results, filters: FloatArray, Y: FloatArray, fits: GaborFits) -> "Figure":
+def draw(results: Results, filters: FloatArray, Y: FloatArray, fits: GaborFits) -> Figure:
     """Draw the filters, the density of activity, and the Gabors that were fitted."""
     axes = panels("AAAB;AAAC;AAAD", (13, 9.6))
     plot_filters(filters, ax=axes["A"])

@@ -10,9 +10,9 @@ power, and leaves the fixed points of Eq. (8) where they are: the steady state t
 shows is reached within thousands of samples. Both schedules are measured.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.stats import ortho_group
 from sklearn.cluster import KMeans
 from sklearn.decomposition import FastICA
@@ -25,10 +25,6 @@ from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.experiments.report import Report, Results
 from hebbnmf.metrics import direction_alignment
 from hebbnmf.plots import panels, plot_directions
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 GAIN = 0.1
 _SCHEDULES = {f"gain {GAIN}": GAIN, "plain schedule": 1.0}
@@ -199,7 +195,7 @@ def summarise(results: Results) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def draw(results: Results) -> "Figure":
+def draw(results: Results) -> Figure:
     """Draw the results."""
     axes = panels("AABBCC;DDDEEE", (13, 8.4))
     for letter, name in (("A", "unmixed"), ("B", "rotated")):
@@ -227,7 +223,7 @@ def _rows_of_each_method(X: FloatArray, seed: int) -> dict[str, FloatArray]:
     return dict(zip(METHODS, (*online, centres, np.vstack([mixing, -mixing])), strict=True))
 
 
-def _draw_plane(plane: Results, ax: "Axes") -> None:
+def _draw_plane(plane: Results, ax: Axes) -> None:
     styles = (("C0", "o-", None), ("C1", "s--", "///"))
     for (name, of_schedule), (color, style, hatch) in zip(plane.items(), styles, strict=True):
         T, worst = of_schedule["n_samples"], np.array(of_schedule["worst"])
@@ -240,7 +236,7 @@ def _draw_plane(plane: Results, ax: "Axes") -> None:
     ax.legend(loc="lower right", fontsize="small")
 
 
-def _draw_found(space: Results, ax: "Axes") -> None:
+def _draw_found(space: Results, ax: Axes) -> None:
     places = np.arange(len(space))
     for k, (name, marker) in enumerate(zip(METHODS, "osD^", strict=True)):
         x = places + 0.18 * (k - 1.5)
@@ -256,7 +252,7 @@ def _draw_found(space: Results, ax: "Axes") -> None:
     ax.legend(loc="center right", fontsize="small")
 
 
-def _draw_cosines(space: Results, ax: "Axes") -> None:
+def _draw_cosines(space: Results, ax: Axes) -> None:
     for k, (name, hatch) in enumerate(zip(METHODS, ("", "///", "...", "xxx"), strict=True)):
         boxes = ax.boxplot(
             [1 - np.minimum(np.ravel(of_n[name]["cosines"]), 1) for of_n in space.values()],

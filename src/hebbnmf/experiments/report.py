@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hebbnmf import __version__
+from hebbnmf.engine.state import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +95,7 @@ def library_versions() -> dict[str, str]:
     return {"hebbnmf": __version__, "python": platform.python_version(), **libraries}
 
 
-def spread(values: Sequence[float] | NDArray[np.generic]) -> dict[str, float]:
+def spread(values: list[float] | FloatArray | NDArray[np.intp]) -> dict[str, float]:
     """Describe a distribution by its mean, standard deviation and quartiles.
 
     Examples
