@@ -128,19 +128,18 @@ class RunningCost:
         Parameters
         ----------
         other : RunningCost
-            The cost of the other stream; it is left as it is. Where one of the two has fewer
-            components, the missing ones were recruited later, and its responses are zero there.
+            The cost of the other stream; it is not changed. Where one of the two has fewer
+            components, the missing ones are its last, and its responses are zero there.
 
         Examples
         --------
-        >>> from hebbnmf.cost import RunningCost, snmf_cost
-        >>> X, Y = [[2.0], [1.0], [3.0]], [[1.0], [1.0], [2.0]]
+        >>> from hebbnmf.cost import RunningCost
         >>> first, second = RunningCost(), RunningCost()
-        >>> first.update(X[:1], Y[:1])
-        >>> second.update(X[1:], Y[1:])
+        >>> first.update([[2.0]], [[0.0]])
+        >>> second.update([[1.0]], [[0.0]])
         >>> first.merge(second)
-        >>> round(first.value, 6), round(snmf_cost(X, Y), 6)
-        (70.0, 70.0)
+        >>> first.n_samples, round(first.value, 6)  # (2^2)^2 + 2 (2 * 1)^2 + (1^2)^2
+        (2, 25.0)
         """
         if other.n_samples == 0:
             return

@@ -356,12 +356,10 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
     --------
     >>> import numpy as np
     >>> from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, transform_rows
-    >>> patches = np.random.default_rng(0).uniform(0, 255, (100, 4))
-    >>> steps = [PatchNormalizer().fit(patches), ZCAWhitener(eps=0.1)]
-    >>> steps[1].fit(steps[0].transform(patches)).n_samples_seen_
-    100
-    >>> transform_rows(steps, patches[:3]).shape
-    (3, 4)
+    >>> X = np.array([[1.0, 3.0], [20.0, 20.0]])
+    >>> transform_rows([ZCAWhitener(eps=1.0).fit(X), PatchNormalizer(eps=0.0).fit(X)], X).round(6)
+    array([[-1.,  1.],
+           [ 1., -1.]])
     """
     for step in steps:
         with warnings.catch_warnings():

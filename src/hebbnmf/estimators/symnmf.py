@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -246,29 +246,19 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 # The similarity A, scaled to |A| = 1 --------------------------------------------------------------
 
 
-class _Similarity(Protocol):
-    scale: float  # the factor of the unscaled similarity is scale * Y
-
-    def dot(self, Y: FloatArray) -> FloatArray: ...  # A Y
-
-    def cost(self, Y: FloatArray) -> float: ...  # |A - Y Y'|^2
-
-    # The data, not centred, projected on at most n principal axes of the centred data.
-    def projections(self, n: int) -> FloatArray: ...
-
-
 @dataclass
 class _DataSimilarity:
     X: FloatArray
-    scale: float
+    scale: float  # the factor of the unscaled similarity is scale * Y
 
-    def dot(self, Y: FloatArray) -> FloatArray:
+    def dot(self, Y: FloatArray) -> FloatArray:  # A Y
         return self.X @ (self.X.T @ Y)
 
-    def cost(self, Y: FloatArray) -> float:
+    def cost(self, Y: FloatArray) -> float:  # |A - Y Y'|^2
         return snmf_cost(self.X, Y)
 
     def projections(self, n: int) -> FloatArray:
+        # The data, not centred, on at most n principal axes of the centred data.
         centred = self.X - self.X.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred)
         leading = np.flatnonzero(variances > _RANK_TOL)[::-1][:n]
@@ -295,6 +285,9 @@ class _MatrixSimilarity:
         variances, u = scipy.linalg.eigh(centred, subset_by_index=[max(0, last + 1 - n), last])
         leading = np.flatnonzero(variances > _RANK_TOL)[::-1]
         return self.A @ (u[:, leading] / np.sqrt(variances[leading]))
+
+
+_Similarity = _DataSimilarity | _MatrixSimilarity
 
 
 def _data_similarity(X: FloatArray) -> _DataSimilarity:

@@ -49,11 +49,6 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
         photographs that scikit-learn carries.
     seed : int, default=0
         Seed of the patches and of their order.
-
-    Returns
-    -------
-    report : Report
-        Its numbers and its picture.
     """
     n_presentations = N_PRESENTATIONS // 10 if quick else N_PRESENTATIONS
     X, whitener = prepare(images, N_PATCHES, seed)

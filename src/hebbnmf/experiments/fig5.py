@@ -42,11 +42,6 @@ def run(*, quick: bool = False) -> Report:
     quick : bool, default=False
         Whether to take 5 seeds instead of 20, and one in 8 and 16 dimensions instead of five in
         8, 16 and 32.
-
-    Returns
-    -------
-    report : Report
-        Its numbers and its picture.
     """
     n_seeds, dimensions = (5, (8, 16)) if quick else (20, (8, 16, 32))
     n_high_seeds, n_high_samples = (1, 50_000) if quick else (5, 100_000)
@@ -111,14 +106,7 @@ def example(n_samples: int = 20_000) -> Results:
 
 
 def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> dict[str, Results]:
-    """Follow the rows of W of four units in the plane, over data sets and angles.
-
-    Parameters
-    ----------
-    n_seeds : int
-        Number of data sets, each with its own angle.
-    checkpoints : tuple of int
-        Numbers of samples after which to measure, rising.
+    """Follow the rows of W of four units in the plane, over data sets, each with its own angle.
 
     Returns
     -------
@@ -150,14 +138,7 @@ def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> 
 def measure_space(dimensions: tuple[int, ...], n_seeds: int, n_samples: int) -> dict[str, Results]:
     """Look for the 2n sparse directions of n-dimensional data with 2n units.
 
-    Parameters
-    ----------
-    dimensions : tuple of int
-        Values of n.
-    n_seeds : int
-        Number of data sets for each n, each with its own random rotation.
-    n_samples : int
-        Samples of each data set, the same for all methods.
+    Each of the `n_seeds` data sets has its own random rotation, and serves all methods.
 
     Returns
     -------

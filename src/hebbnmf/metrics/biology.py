@@ -59,17 +59,14 @@ class BiologicalReport:
     """Whether activity is zero more often, and heavier-tailed, than a rectified Gaussian."""
 
     def __str__(self) -> str:
-        slow, fast = self.learning_rates
+        (slow, fast), least_weight = self.learning_rates, self.least_lateral_weight
         sparsity = (
             f"P(y = 0) = {self.probability_zero:.3f}, kurtosis {self.kurtosis:.3g}, sparseness "
             f"{self.lifetime_sparseness:.2f} (lifetime), {self.population_sparseness:.2f} "
             "(population)"
         )
         checks = (
-            (
-                self.obeys_dales_law,
-                f"Dale's law: lateral weights >= {self.least_lateral_weight:.3g}",
-            ),
+            (self.obeys_dales_law, f"Dale's law: lateral weights >= {least_weight:.3g}"),
             (self.is_rectified, f"rectified activity: activities >= {self.least_activity:.3g}"),
             (self.learning_rates_fall, f"learning rates fall: now {slow:.3g} to {fast:.3g}"),
             (self.fires_sparsely, f"sparse firing: {sparsity}"),
