@@ -1,4 +1,4 @@
-"""Laws of the cost (9), of its running form, and of the K-means bridge of section II."""
+"""Laws of the cost (9), and of its running form."""
 
 import tracemalloc
 from dataclasses import asdict
@@ -6,10 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 
-from hebbnmf.cost import RunningCost, indicator_matrix, kmeans_objective, snmf_cost
-from hebbnmf.datasets import make_three_gaussians
+from hebbnmf.cost import RunningCost, snmf_cost
 
 EPS = np.finfo(float).eps
 
@@ -82,7 +80,7 @@ def test_running_cost_equals_the_whole_in_any_chunking(cuts):
     np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
 
 
-def test_running_cost_is_true_at_every_moment():
+def test_running_cost_equals_the_whole_after_every_sample():
     X, Y = random_pair(2, n_samples=12)
     running = RunningCost()
     assert running.value == 0
@@ -116,6 +114,43 @@ def test_restored_state_continues_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(restored.triangle, unbroken.triangle)
 
 
+@pytest.mark.parametrize("n_recruited", [1, 3, 5])  # fewer, as many and more columns than part
+def test_merged_costs_equal_the_cost_of_the_whole(n_recruited):
+    X, Y = random_pair(8, n_components=5)
+    Y[:40, n_recruited:] = 0
+    Y[40:, 3:] = 0
+    merged, part = RunningCost(), RunningCost()
+    merged.update(X[:40], Y[:40, :n_recruited])
+    part.update(X[40:], Y[40:, :3])
+    before = part.triangle.copy()
+    merged.merge(part)
+    np.testing.assert_allclose(merged.value, literal_cost(X, Y), rtol=1e-12)
+    assert (merged.n_samples, merged.n_components) == (90, max(n_recruited, 3))
+    np.testing.assert_array_equal(part.triangle, before)
+
+
+def test_merging_with_an_empty_cost_changes_nothing():
+    X, Y = random_pair(9)
+    cost = run(X, Y, [])
+    before = cost.triangle.copy()
+    cost.merge(RunningCost())
+    np.testing.assert_array_equal(cost.triangle, before)
+    assert cost.n_samples == 90
+    empty = RunningCost()
+    empty.merge(cost)
+    np.testing.assert_allclose(empty.value, literal_cost(X, Y), rtol=1e-12)
+
+
+def test_merging_other_features_is_refused():
+    with pytest.raises(ValueError, match="X has 4 features where earlier chunks had 3"):
+        run(*random_pair(0, n_features=3), []).merge(run(*random_pair(0), []))
+
+
+def test_silent_value_is_the_cost_of_zero_responses():
+    X, Y = random_pair(10)
+    np.testing.assert_allclose(run(X, Y, [31]).silent_value, literal_cost(X, 0 * Y), rtol=1e-12)
+
+
 def test_memory_does_not_grow_with_the_square_of_the_samples():
     X, Y = random_pair(5, n_samples=4000)
     assert run(X, Y, []).triangle.shape == (7, 7)
@@ -146,50 +181,3 @@ def test_mismatched_chunks_are_refused():
     with pytest.raises(ValueError, match="Input Y contains NaN"):
         running.update(X, np.full_like(Y, np.nan))
     np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
-
-
-@pytest.mark.parametrize("shift", [0.0, 1e6])
-def test_both_roads_lead_to_the_inertia_of_scikit_learn(shift):
-    X = make_three_gaussians(random_state=0)[0] + shift
-    kmeans = KMeans(3, n_init=1, random_state=0).fit(X)
-    np.testing.assert_allclose(kmeans_objective(X, kmeans.labels_), kmeans.inertia_, rtol=1e-6)
-    Y = indicator_matrix(kmeans.labels_)
-    traced = np.sum(X**2) - np.trace(Y.T @ X @ X.T @ Y)  # Eq. (2) and its dropped constant
-    np.testing.assert_allclose(traced, kmeans.inertia_, rtol=1e-9, atol=10 * EPS * np.sum(X**2))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_three_lines_of_the_derivation_are_equal_up_to_their_constants(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(40, 3))
-    labels = np.append(np.arange(4), rng.integers(4, size=36))
-    Y = indicator_matrix(labels)
-    np.testing.assert_allclose(Y.T @ Y, np.eye(4), atol=1e-14)
-    first = -np.trace(Y.T @ X @ X.T @ Y)
-    second = -np.trace(X @ X.T @ Y @ Y.T) + 0.5 * np.trace(Y @ Y.T @ Y @ Y.T)
-    third = 0.5 * snmf_cost(X, Y)
-    np.testing.assert_allclose(second, first + 4 / 2, rtol=1e-12)
-    np.testing.assert_allclose(third, second + 0.5 * np.sum((X.T @ X) ** 2), rtol=1e-12)
-
-
-def test_silent_samples_are_zero_rows_and_count_in_full():
-    X = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
-    np.testing.assert_array_equal(indicator_matrix([0, 0, -1])[2], [0.0])
-    assert indicator_matrix([-1, -1, -1]).shape == (3, 0)
-    np.testing.assert_allclose(kmeans_objective(X, [0, 0, -1]), 2 + 25)
-    np.testing.assert_allclose(kmeans_objective(X, [-1, -1, -1]), np.sum(X**2))
-
-
-def test_empty_cluster_is_a_zero_column():
-    np.testing.assert_allclose(indicator_matrix([2, 0]), [[0, 0, 1], [1, 0, 0]])
-
-
-@pytest.mark.parametrize("labels", [[0.0, 1.0], [-2, 0], ["a", "b"]])
-def test_labels_that_are_not_cluster_numbers_are_refused(labels):
-    with pytest.raises(ValueError, match="labels must be integers of at least -1"):
-        indicator_matrix(labels)
-
-
-def test_labels_of_another_length_are_refused():
-    with pytest.raises(ValueError, match="X has 2 samples but labels has 3"):
-        kmeans_objective(np.ones((2, 2)), [0, 0, 1])

@@ -68,7 +68,7 @@ def test_offline_cost_is_restricted_and_not_computed_anew(small_fig3):
 
 
 def test_the_example_is_the_median_run(small_fig3):
-    accuracies = small_fig3["accuracy"]["online answers"]["0.6"]
+    accuracies = small_fig3["accuracy"]["online responses"]["0.6"]
     shown = small_fig3["example"]
     assert shown["0.6"]["accuracy"] == np.median(accuracies)
     assert accuracies[shown["seed"]] == np.median(accuracies)

@@ -10,7 +10,6 @@ from scipy.stats import kurtosis
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.metrics import (
-    RECTIFIED_GAUSSIAN_KURTOSIS,
     activity_sparsity,
     biological_report,
     cluster_agreement,
@@ -36,7 +35,7 @@ def test_a_class_split_in_two_clusters_counts_the_larger():
     assert cluster_agreement(["a"] * 5 + ["b"] * 5, [0, 0, 0, 1, 1] + [2] * 5).accuracy == 0.8
 
 
-def test_silence_is_no_cluster():
+def test_silent_samples_form_no_cluster():
     assert cluster_agreement([0, 1, 0], [-1, -1, -1]) == (0.0, 1.0, 0)
 
 
@@ -67,7 +66,7 @@ def test_sparsity_is_bounded_free_of_scale_and_mirrors_its_transpose(Y, scale):
 
 
 @pytest.mark.parametrize("n_active", [1, 5, 20])
-def test_sparseness_of_equal_answers_depends_on_their_number_alone(n_active):
+def test_sparseness_of_equal_activities_depends_on_their_number_alone(n_active):
     Y = np.zeros((20, 2))
     Y[:n_active, 0] = 3.0
     # a is then the share of active samples.
@@ -283,7 +282,7 @@ def test_the_reported_gabor_explains_the_reported_share():
 
 
 class Recording:
-    """A network by its face alone: given answers, weights and effect of learning."""
+    """A stand-in for a network, with given responses, weights and effect of learning."""
 
     def __init__(self, Y, M, activity, learned=1.0):
         self.lateral_weights_, self.cumulative_activity_ = np.array(M), np.array(activity)
@@ -301,7 +300,7 @@ INHIBITION = [[0.0, 0.5], [0.2, 0.0]]
 FIRING = [[0.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
 
 
-def test_a_trained_network_has_the_properties_of_section_iv_b_and_is_left_alone():
+def test_a_trained_network_has_the_properties_of_section_iv_b_and_is_not_changed():
     X = make_sparse_sources(1500, 4, random_state=0)
     net = OnlineSNMF(n_components=8, rank_penalty=16.0, activity_gain=0.1).fit(X)
     W, activity = net.components_.copy(), net.cumulative_activity_.copy()
@@ -328,9 +327,9 @@ def test_excitation_between_units_breaks_dales_law():
     assert str(report).count("NO ") == 1
 
 
-def test_negative_answers_are_reported():
+def test_negative_activity_is_reported():
     report = biological_report(Recording([[0.0, -1.5]], INHIBITION, [1.0, 2.0]), [[0.0]])
-    assert (report.is_rectified, report.least_answer) == (False, -1.5)
+    assert (report.is_rectified, report.least_activity) == (False, -1.5)
     assert report.obeys_dales_law
 
 
@@ -344,10 +343,7 @@ def test_learning_rates_fall_where_activity_accumulates(learned, falls):
 
 def test_firing_is_sparse_only_beyond_a_rectified_gaussian():
     g = np.random.default_rng(0).standard_normal((400_000, 2))
-    assert activity_sparsity(np.maximum(g, 0)).kurtosis == pytest.approx(
-        RECTIFIED_GAUSSIAN_KURTOSIS, abs=0.05
-    )
-    for threshold, sparse in ((-0.5, False), (0.5, True)):
+    for threshold, sparse in ((-0.1, False), (0.1, True)):
         net = Recording(np.maximum(g - threshold, 0), INHIBITION, [1.0, 1.0])
         assert biological_report(net, g).fires_sparsely is sparse
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hebbnmf.datasets import extract_patches, load_natural_images
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters
+from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters, transform_rows
 
 
 def correlated(n_samples=200, n_features=6, seed=0):
@@ -48,8 +49,7 @@ def test_normalising_ignores_brightness_and_without_eps_contrast(shift, scale, s
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e7])
 def test_flat_patch_becomes_zero(value, eps, dtype):
     flat = np.full((2, 49), value, dtype=dtype)
-    answer = PatchNormalizer(eps=eps).fit_transform(flat)
-    np.testing.assert_allclose(answer, 0.0, atol=1e-6)
+    np.testing.assert_allclose(PatchNormalizer(eps=eps).fit_transform(flat), 0.0, atol=1e-6)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.floats(-1e6, 1e6))
@@ -74,11 +74,11 @@ def test_fit_equals_partial_fit_and_forgets():
     np.testing.assert_allclose(streamed.whitening_, once.whitening_, rtol=1e-9, atol=1e-12)
 
 
-def test_fit_in_pieces_sees_every_row(monkeypatch):
-    X = correlated(50)
-    whole = ZCAWhitener().fit(X)
-    monkeypatch.setattr("hebbnmf.preprocessing.ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(ZCAWhitener().fit(X).covariance_, whole.covariance_)
+def test_fit_of_many_rows_sees_every_one():
+    X = correlated(20_001, 3)
+    whitener = ZCAWhitener().fit(X)
+    assert whitener.n_samples_seen_ == 20_001
+    np.testing.assert_allclose(whitener.covariance_, np.cov(X.T, bias=True))
 
 
 def test_new_samples_renew_the_whitening_matrix():
@@ -140,7 +140,7 @@ def test_a_stream_may_start_singular():
 @pytest.mark.parametrize("transformer", [PatchNormalizer, ZCAWhitener])
 @pytest.mark.parametrize("eps", [-1.0, np.nan, np.inf, "ten"])
 def test_bad_eps_is_refused(transformer, eps):
-    with pytest.raises(ValueError, match=r"eps=.* must be a finite number >= 0"):
+    with pytest.raises(ValueError, match=r"eps=.* cannot be used: set it to a finite number"):
         transformer(eps=eps).fit(correlated())
 
 
@@ -158,7 +158,7 @@ def test_pickled_whitener_continues_the_stream():
     )
 
 
-def test_image_filters_answer_to_images_as_weights_to_whitened_ones():
+def test_image_filters_respond_to_images_as_weights_to_whitened_ones():
     X = correlated()
     whitener = ZCAWhitener().fit(X)
     W = np.random.default_rng(1).standard_normal((4, 6))
@@ -168,11 +168,29 @@ def test_image_filters_answer_to_images_as_weights_to_whitened_ones():
     assert image_filters(np.empty((0, 6)), whitener).shape == (0, 6)
 
 
-def test_image_filters_refuse_strangers():
+def test_image_filters_refuse_a_whitener_of_other_data():
     with pytest.raises(ValueError, match="components have 3 features"):
         image_filters(np.ones((2, 3)), ZCAWhitener().fit(correlated()))
     with pytest.raises(NotFittedError):
         image_filters(np.ones((2, 3)), ZCAWhitener())
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_pass_through_steps_fitted_on_named_columns_in_order():
+    X = correlated(20, 3)
+    scaler = StandardScaler().fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+    whitener = ZCAWhitener().fit((X - X.mean(axis=0)) / X.std(axis=0))
+    expected = whitener.transform((X - X.mean(axis=0)) / X.std(axis=0))
+    np.testing.assert_allclose(transform_rows([scaler, whitener], X), expected)
+    assert transform_rows([], X) is X
+    with pytest.raises(UserWarning, match="feature names"):
+        scaler.transform(X)
+
+
+def test_other_warnings_of_steps_are_heard():
+    step = FunctionTransformer(np.log)
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        transform_rows([step], np.zeros((1, 1)))
 
 
 def test_natural_patches_come_out_white():

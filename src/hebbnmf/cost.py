@@ -1,14 +1,15 @@
-"""The cost of an answer, Eq. (1) and (9), whole or running, and its bridge to K-means."""
+"""The cost of responses, Eq. (1) and (9): of a whole data set, or running along a stream."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
+
+__all__ = ["RunningCost", "snmf_cost"]
 
 # Rows folded into the triangle at a time: enough for BLAS-3 speed, few enough to copy cheaply.
 _BLOCK_ROWS = 1024
@@ -17,14 +18,14 @@ _PANEL = 32
 
 
 def snmf_cost(X: ArrayLike, Y: ArrayLike) -> float:
-    """Cost of representing the samples `X` by the non-negative answers `Y`, Eq. (9).
+    """Return the cost of representing the samples `X` by the non-negative responses `Y`, Eq. (9).
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The samples.
     Y : array-like of shape (n_samples, n_components)
-        The answers, one row for each sample; may have no columns.
+        The responses, one row for each sample; may have no columns.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def snmf_cost(X: ArrayLike, Y: ArrayLike) -> float:
     0.0
     """
     X, Y = _check_pair(X, Y)
-    if len(X) <= X.shape[1] + Y.shape[1]:  # here the sample-by-sample matrix is the smaller one
+    if len(X) <= X.shape[1] + Y.shape[1]:  # the sample-by-sample matrix is smaller than R
         return float(np.sum((X @ X.T - Y @ Y.T) ** 2))
     running = RunningCost()
     running.update(X, Y)
@@ -58,7 +59,7 @@ def snmf_cost(X: ArrayLike, Y: ArrayLike) -> float:
 
 @dataclass
 class RunningCost:
-    """Cost (9) of a stream so far, in memory that does not grow with the stream.
+    """Keep the cost (9) of a stream, in memory that does not grow with the stream.
 
     Parameters
     ----------
@@ -96,15 +97,15 @@ class RunningCost:
     n_samples: int = 0
 
     def update(self, X: ArrayLike, Y: ArrayLike) -> None:
-        """Add a chunk of samples and of their answers.
+        """Add a chunk of samples and of the responses to them.
 
         Parameters
         ----------
         X : array-like of shape (n_chunk, n_features)
             The samples.
         Y : array-like of shape (n_chunk, n_components)
-            Their answers. Columns beyond those of earlier chunks belong to components recruited
-            since: the answers of earlier samples are zero there.
+            Their responses. Columns beyond those of earlier chunks belong to components
+            recruited since: the responses to earlier samples are zero there.
         """
         X, Y = _check_pair(X, Y)
         size = self._size_after(X.shape[1], Y.shape[1])
@@ -121,6 +122,39 @@ class RunningCost:
         self.n_features = X.shape[1]
         self.n_samples += len(X)
 
+    def merge(self, other: "RunningCost") -> None:
+        """Add the samples of another stream, of the same features and components.
+
+        Parameters
+        ----------
+        other : RunningCost
+            The cost of the other stream; it is not changed. Where one of the two has fewer
+            components, the missing ones are its last, and its responses are zero there.
+
+        Examples
+        --------
+        >>> from hebbnmf.cost import RunningCost
+        >>> first, second = RunningCost(), RunningCost()
+        >>> first.update([[2.0]], [[0.0]])
+        >>> second.update([[1.0]], [[0.0]])
+        >>> first.merge(second)
+        >>> first.n_samples, round(first.value, 6)  # (2^2)^2 + 2 (2 * 1)^2 + (1^2)^2
+        (2, 25.0)
+        """
+        if other.n_samples == 0:
+            return
+        n_samples = self.n_samples + other.n_samples
+        # Z = [X, Y] enters Eq. (9) by Z'Z = R'R alone: the rows of R stand for those of Z.
+        x, y = np.split(other.triangle, [other.n_features], axis=1)
+        n_missing = max(0, self.n_components - other.n_components)
+        self.update(x, np.pad(y, ((0, 0), (0, n_missing))))
+        self.n_samples = n_samples
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns of the responses so far."""
+        return len(self.triangle) - self.n_features
+
     @property
     def value(self) -> float:
         """Cost (9) of all samples so far; 0 before the first."""
@@ -128,135 +162,33 @@ class RunningCost:
         return float(np.sum((x @ x.T - y @ y.T) ** 2))  # |R S R'|^2
 
     @property
-    def of_silence(self) -> float:
-        """Cost (9) had all answers been zero, ``|X X'|^2``."""
+    def silent_value(self) -> float:
+        """Cost (9) had all responses been zero, ``|X X'|^2``."""
         x = self.triangle[:, : self.n_features]
         return float(np.sum((x @ x.T) ** 2))
 
     def _size_after(self, n_features: int, n_components: int) -> int:
         if self.n_samples:
-            seen = len(self.triangle) - self.n_features
             if n_features != self.n_features:
                 raise ValueError(
                     f"X has {n_features} features where earlier chunks had {self.n_features}; "
                     "begin a new RunningCost for other data."
                 )
-            if n_components < seen:
+            if n_components < self.n_components:
                 raise ValueError(
-                    f"Y has {n_components} columns where earlier chunks had {seen}, and columns "
-                    "may only be added; give components that fell silent as columns of zeros."
+                    f"Y has {n_components} columns where earlier chunks had {self.n_components}, "
+                    "and columns may only be added; give silent components as columns of zeros."
                 )
         return n_features + n_components
 
 
-def indicator_matrix(labels: ArrayLike) -> NDArray[np.float64]:
-    """Turn cluster labels into the scaled indicator matrix of Eq. (3), samples as rows.
-
-    Parameters
-    ----------
-    labels : array-like of int of shape (n_samples,)
-        The cluster of each sample, from 0; -1 marks a sample that belongs to none.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_clusters)
-        Entry ``(t, k)`` is ``n_k ** -0.5`` where sample t is one of the ``n_k`` samples of
-        cluster k, else 0. Columns are orthonormal, save the zero columns of empty clusters.
-
-    Examples
-    --------
-    >>> from hebbnmf.cost import indicator_matrix
-    >>> indicator_matrix([1, 0, 1, 1, -1, 1])
-    array([[0. , 0.5],
-           [1. , 0. ],
-           [0. , 0.5],
-           [0. , 0.5],
-           [0. , 0. ],
-           [0. , 0.5]])
-    """
-    codes = column_or_1d(labels)
-    if codes.dtype.kind not in "iu" or (codes.size and codes.min() < -1):
-        raise ValueError(
-            f"labels must be integers of at least -1, got {np.unique(codes)[:3]} among them; "
-            "number the clusters from 0 and mark silent samples by -1."
-        )
-    clusters = np.arange(codes.max(initial=-1) + 1)
-    members = codes[:, None] == clusters
-    scaled: NDArray[np.float64] = members / np.sqrt(np.maximum(members.sum(axis=0), 1))  # Eq. (3)
-    return scaled
-
-
-def cluster_labels(Y: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Read clusters off answers: the strongest column of each row, -1 for a row of zeros.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, n_components)
-        The answers, non-negative; may have no columns.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The labels; a silent sample belongs to no cluster, not to the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hebbnmf.cost import cluster_labels
-    >>> cluster_labels(np.array([[0.0, 2.0], [3.0, 1.0], [0.0, 0.0]])).tolist()
-    [1, 0, -1]
-    """
-    if Y.shape[1] == 0:
-        return np.full(len(Y), -1, np.intp)
-    labels = Y.argmax(axis=1)
-    labels[Y[np.arange(len(Y)), labels] == 0] = -1
-    return labels
-
-
-def kmeans_objective(X: ArrayLike, labels: ArrayLike) -> float:
-    """K-means objective of a labelling, Eq. (2): the inertia of scikit-learn's ``KMeans``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The samples.
-    labels : array-like of int of shape (n_samples,)
-        The cluster of each sample, from 0; -1 marks a sample that belongs to none.
-
-    Returns
-    -------
-    float
-        Sum of squared distances of the samples to the means of their clusters. A sample that
-        belongs to no cluster is measured from the origin.
-
-    Notes
-    -----
-    With the indicators Y of Eq. (3), Eq. (2) is ``-Tr(Y' X X' Y)`` and the inertia is that plus
-    ``|X|^2``, the constant the paper drops. Since ``Y Y'`` is a projection, both together are
-    ``|X - Y Y' X|^2``, which does not cancel where the data lie far from the origin.
-
-    Examples
-    --------
-    >>> from hebbnmf.cost import kmeans_objective
-    >>> kmeans_objective([[1.0], [3.0], [10.0]], [0, 0, 1])
-    2.0
-    """
-    samples: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
-    Y = indicator_matrix(labels)
-    if len(samples) != len(Y):
-        raise ValueError(
-            f"X has {len(samples)} samples but labels has {len(Y)}; give one label for each row."
-        )
-    return float(np.sum((samples - Y @ (Y.T @ samples)) ** 2))
-
-
 def _check_pair(X: ArrayLike, Y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     samples: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
-    answers: NDArray[np.float64] = check_array(
+    responses: NDArray[np.float64] = check_array(
         Y, dtype=np.float64, input_name="Y", ensure_min_features=0
     )
-    if len(samples) != len(answers):
+    if len(samples) != len(responses):
         raise ValueError(
-            f"X has {len(samples)} rows but Y has {len(answers)}; give one answer for each row."
+            f"X has {len(samples)} rows but Y has {len(responses)}; give one response a sample."
         )
-    return samples, answers
+    return samples, responses

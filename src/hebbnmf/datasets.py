@@ -1,7 +1,6 @@
 """The data of the paper: three Gaussians, sparse sources, patches of natural images."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,21 @@ from scipy.io import loadmat
 from sklearn.datasets import load_sample_images
 from sklearn.utils import check_array, check_random_state
 
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.parameters import COUNT, check_parameter
+
+__all__ = [
+    "THREE_GAUSSIANS_CENTERS",
+    "extract_patches",
+    "load_natural_images",
+    "make_sparse_sources",
+    "make_three_gaussians",
+]
+
 THREE_GAUSSIANS_CENTERS = np.array([[-0.0985, -0.3379], [-0.6325, 0.9322], [1.1078, 1.0856]])
-THREE_GAUSSIANS_VARIANCE = 0.04
-PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".tif", ".tiff", ".webp")
-SEVERAL_BYTES_A_PIXEL = ("I", "F")  # Pillow's 16-bit and 32-bit modes, "I;16" among them.
+_THREE_GAUSSIANS_VARIANCE = 0.04
+_PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".tif", ".tiff", ".webp")
+_SEVERAL_BYTES_A_PIXEL = ("I", "F")  # Pillow's 16-bit and 32-bit modes, "I;16" among them.
 
 
 def make_three_gaussians(
@@ -46,7 +56,7 @@ def make_three_gaussians(
     """
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % 3)
-    noise = rng.standard_normal((n_samples, 2)) * np.sqrt(THREE_GAUSSIANS_VARIANCE)
+    noise = rng.standard_normal((n_samples, 2)) * np.sqrt(_THREE_GAUSSIANS_VARIANCE)
     return THREE_GAUSSIANS_CENTERS[y] + noise, y
 
 
@@ -69,7 +79,7 @@ def make_sparse_sources(
         The matrix A, whose columns and their negatives are the sparse directions; a rotation in
         Fig. 5B. The identity where None, as in Fig. 5A.
     random_state : int, RandomState or None, default=None
-        Seed of the sources; the same sources come with every `mixing`.
+        Seed of the sources, which do not depend on `mixing`.
 
     Returns
     -------
@@ -121,13 +131,13 @@ def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float
     -----
     `PatchNormalizer` adds ``eps=10`` to the variance of a patch, which is meant for pixels in
     0..255: in a picture of range 0..1, or in the arbitrary units of `IMAGES_RAW.mat`, it would
-    drown all contrast. So a stack or a 16-bit picture that leaves 0..255, or whose fractions lie
+    exceed all contrast. So a stack or a 16-bit picture that leaves 0..255, or whose fractions lie
     in 0..1, is mapped onto 0..255 by the one straight line that takes the least value in the
     *file* to 0 and the greatest to 255; relative contrast between the pictures of a stack is
     kept. To keep other units, load the array yourself: `extract_patches` takes any.
 
-    The pictures of `IMAGES.mat` are already whitened and of equal variance. They come as they
-    are, and need neither contrast normalisation nor whitening.
+    The pictures of `IMAGES.mat` are already whitened and of equal variance. They are returned
+    unchanged, and need neither contrast normalisation nor whitening.
 
     Examples
     --------
@@ -144,11 +154,11 @@ def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float
             ".mat file, or None for the bundled photographs."
         )
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURE_SUFFIXES)
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in _PICTURE_SUFFIXES)
         if not files:
             raise FileNotFoundError(
                 f"path={str(path)!r} holds no picture: a folder must hold at least one file that "
-                f"ends in {', '.join(PICTURE_SUFFIXES)}."
+                f"ends in {', '.join(_PICTURE_SUFFIXES)}."
             )
         return [_load_picture(file) for file in files]
     if path.suffix == ".npy":
@@ -165,7 +175,7 @@ def extract_patches(
     *,
     dtype: DTypeLike = np.float32,
     random_state: int | np.random.RandomState | None = None,
-) -> NDArray[np.floating]:
+) -> FloatArray:
     """Cut square patches from pictures, at random.
 
     Every position of every picture is equally likely, so a large picture gives more patches than
@@ -195,9 +205,8 @@ def extract_patches(
     >>> extract_patches(load_natural_images(), 100, random_state=0).shape
     (100, 256)
     """
-    for name, value in (("n_patches", n_patches), ("patch_size", patch_size)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of 1 or more.")
+    check_parameter("n_patches", n_patches, COUNT)
+    check_parameter("patch_size", patch_size, COUNT)
     pictures = [_check_picture(image, f"images[{i}]") for i, image in enumerate(images)]
     if not pictures:
         raise ValueError("images is empty: give at least one picture to cut patches from.")
@@ -225,7 +234,7 @@ def extract_patches(
 
 
 def _grey(picture: Image.Image) -> NDArray[np.float32]:
-    # By way of RGB, since Pillow has no direct way from palettes and CMYK to floating point.
+    # By way of RGB, since Pillow cannot convert palettes and CMYK to floating point directly.
     return np.array(picture.convert("RGB").convert("F"))
 
 
@@ -258,7 +267,7 @@ def _check_picture(image: ArrayLike, name: str) -> NDArray[np.generic]:
 def _load_picture(path: Path) -> NDArray[np.float32]:
     try:
         with Image.open(path) as picture:
-            deep = picture.mode.startswith(SEVERAL_BYTES_A_PIXEL)
+            deep = picture.mode.startswith(_SEVERAL_BYTES_A_PIXEL)
             pixels = np.asarray(picture) if deep else _grey(picture)
     except (OSError, SyntaxError, ValueError) as error:
         raise ValueError(
@@ -287,7 +296,7 @@ def _load_npy(path: Path) -> list[NDArray[np.float32]]:
 def _load_olshausen(path: Path) -> list[NDArray[np.float32]]:
     try:
         variables = loadmat(path)
-    # A damaged file surfaces as any of a dozen types, from zlib.error to TypeError.
+    # A damaged file raises any of a dozen types, from zlib.error to TypeError.
     except Exception as error:
         raise ValueError(
             f"path={str(path)!r} cannot be read as a MATLAB file ({error}): fetch it again, or "
@@ -309,5 +318,5 @@ def _split(stack: NDArray[np.generic], path: Path, rescale: bool) -> list[NDArra
     for i, picture in enumerate(stack):
         _check_picture(picture, f"picture {i} of path={str(path)!r}")
     pixels = _to_pixel_range(stack) if rescale else stack
-    # Pictures made contiguous: in Olshausen & Field's layout neighbouring pixels lie far apart.
+    # Make pictures contiguous: in Olshausen & Field's layout neighbouring pixels lie far apart.
     return list(np.ascontiguousarray(pixels, dtype=np.float32))

@@ -1,19 +1,29 @@
-"""Every picture: each function draws on the given Axes, or on a new one, and returns it."""
-
-from typing import Any
+"""Plots: each function draws on the given Axes, or on a new one, and returns it."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hebbnmf.cost import RunningCost
+from hebbnmf.engine.state import FloatArray
 from hebbnmf.metrics import GaborFits
 
-FloatArray = NDArray[np.floating[Any]]
-Places = list[tuple[float, float]]
+__all__ = [
+    "panels",
+    "plot_activity_density",
+    "plot_clusters",
+    "plot_cost",
+    "plot_cost_ratio",
+    "plot_directions",
+    "plot_filters",
+    "plot_gabor_scatter",
+    "plot_network",
+]
+
+_Places = list[tuple[float, float]]
 
 # Shapes as well as colours, so that clusters can be told apart in grey.
 _MARKERS = "osD^vP*Xph<>"
@@ -83,7 +93,7 @@ def plot_clusters(
 def plot_cost_ratio(
     T: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw the cost of online answers over that of offline ones as samples arrive (Fig. 3B).
+    """Draw the cost of online responses over that of offline ones as samples arrive (Fig. 3B).
 
     Parameters
     ----------
@@ -92,7 +102,7 @@ def plot_cost_ratio(
     mean : array-like of shape (n_points,)
         Mean ratio over data sets.
     std : array-like of shape (n_points,)
-        Its standard deviation, drawn as a shadow.
+        Its standard deviation, drawn as a band.
     ax : Axes, optional
         Where to draw.
 
@@ -119,14 +129,14 @@ def plot_cost_ratio(
 
 
 def plot_cost(X: ArrayLike, Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Draw the cost (9) of answers as samples come, as a share of the cost of no answer at all.
+    """Draw the cost (9) of responses as samples arrive, as a share of the cost of zero responses.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The samples, in order.
     Y : array-like of shape (n_samples, n_components)
-        Their answers.
+        Their responses.
     ax : Axes, optional
         Where to draw.
 
@@ -148,16 +158,16 @@ def plot_cost(X: ArrayLike, Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     X, Y = np.asarray(X), np.asarray(Y)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    cost, silence = RunningCost(), RunningCost()
+    cost, silent_cost = RunningCost(), RunningCost()
     T, shares = [], []
     for rows in np.array_split(np.arange(len(X)), min(len(X), 100)):
         cost.update(X[rows], Y[rows])
-        silence.update(X[rows], Y[rows, :0])
-        if silence.value > 0:
+        silent_cost.update(X[rows], Y[rows, :0])
+        if silent_cost.value > 0:
             T.append(cost.n_samples)
-            shares.append(cost.value / silence.value)
+            shares.append(cost.value / silent_cost.value)
     ax.plot(T, shares, "k-")
-    ax.set(xlabel="samples T", ylabel="cost (9) / cost of no answer", ylim=(0, None))
+    ax.set(xlabel="samples T", ylabel="cost (9) / cost of zero responses", ylim=(0, None))
     return ax
 
 
@@ -229,7 +239,7 @@ def plot_filters(
 ) -> Axes:
     """Show filters as a grid of small pictures (Fig. 4A), as one image.
 
-    Each is scaled to its own largest entry; zero is middle grey in all.
+    Each filter is scaled to its own largest entry; zero is middle grey in all.
 
     Parameters
     ----------
@@ -266,7 +276,7 @@ def plot_filters(
     ax = _axes(ax)
     columns = n_columns or max(1, int(np.ceil(len(F) ** 0.5)))
     rows = max(1, -(-len(F) // columns))
-    # NaN is drawn as gaps, white, apart from any grey of a filter.
+    # NaN is drawn white: gaps that differ from every grey of a filter.
     grid = np.full((rows * (height + 1) + 1, columns * (width + 1) + 1), np.nan)
     for k, f in enumerate(F):
         top, left = (k // columns) * (height + 1) + 1, (k % columns) * (width + 1) + 1
@@ -283,15 +293,16 @@ def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     Y : array-like of shape (n_samples, n_units)
-        The answers, non-negative and not all zero.
+        The responses, non-negative and not all zero.
     ax : Axes, optional
         Where to draw.
 
     Returns
     -------
     ax : Axes
-        Where it was drawn. The curve encloses the probability of answers that are not zero; the
-        arrow gives that of zero. The dashed curve is a Gaussian of zero mean and equal variance.
+        Where it was drawn. The area under the curve is the probability of activity above zero;
+        the arrow gives that of zero. The dashed curve is a Gaussian of zero mean and equal
+        variance.
 
     Examples
     --------
@@ -308,14 +319,14 @@ def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     counts, edges = np.histogram(active, bins=80, range=(0, float(active.max())))
     density = counts / (activity.size * np.diff(edges))
     std = float(activity.std(dtype=np.float64))
-    seen = density[density > 0]
+    occupied = density[density > 0]
     shown = np.where(density > 0, density, np.nan)
-    ax.stairs(shown, edges, baseline=None, color="C0", linewidth=1.5, label="answers above zero")
+    ax.stairs(shown, edges, baseline=None, color="C0", linewidth=1.5, label="activity above zero")
     y = np.linspace(0, edges[-1], 400)
     gaussian = np.exp(-0.5 * (y / std) ** 2) / (std * np.sqrt(2 * np.pi)) if std else 0 * y
     ax.plot(y, gaussian, color="k", linestyle="--", linewidth=1, label="Gaussian, equal variance")
-    top = max(seen.max(), gaussian.max())
-    ax.set(yscale="log", ylim=(seen.min() / 3, top * 30), xlabel="activity y")
+    top = max(occupied.max(), gaussian.max())
+    ax.set(yscale="log", ylim=(occupied.min() / 3, top * 30), xlabel="activity y")
     ax.set_ylabel("probability density")
     zero = 1 - active.size / activity.size
     ax.annotate(
@@ -427,7 +438,7 @@ def plot_network(
 
 
 def panels(mosaic: str, figsize: tuple[float, float]) -> dict[str, Axes]:
-    """Make a figure of lettered panels that no window or global state knows of.
+    """Make a figure of lettered panels that is not registered with pyplot.
 
     Parameters
     ----------
@@ -457,7 +468,7 @@ def _axes(ax: Axes | None) -> Axes:
     return plt.subplots(figsize=(5, 5), layout="constrained")[1] if ax is None else ax
 
 
-def _draw_synapses(ax: Axes, W: FloatArray, inputs: Places, units: Places) -> None:
+def _draw_synapses(ax: Axes, W: FloatArray, inputs: _Places, units: _Places) -> None:
     peak = np.abs(W).max(initial=0.0) or 1.0
     for (i, j), w in np.ndenumerate(W):
         arrow = FancyArrowPatch(
@@ -474,12 +485,12 @@ def _draw_synapses(ax: Axes, W: FloatArray, inputs: Places, units: Places) -> No
         ax.add_patch(arrow)
 
 
-def _draw_inhibition(ax: Axes, M: FloatArray, units: Places) -> None:
+def _draw_inhibition(ax: Axes, M: FloatArray, units: _Places) -> None:
     peak = np.abs(M).max(initial=0.0) or 1.0
     for (i, k), strength in np.ndenumerate(M):
         if i == k:
             continue
-        # Both ways of a pair bend upwards, one higher than the other.
+        # Both arcs of a pair bend upwards, one higher than the other.
         bend = -0.35 if i > k else 0.6
         arc = FancyArrowPatch(
             units[k],

@@ -1,11 +1,12 @@
-"""What stands upstream of the network in section III.C: contrast normalisation and whitening.
+"""Preprocessing of samples before the network: contrast normalisation and whitening.
 
-The recipe is that of ref. [2] of the paper (Coates & Ng), for pixels in 0..255: each patch is
-centred and divided by its contrast, then the ensemble of patches is whitened.
+The recipe is that of section III.C and ref. [2] of the paper (Coates & Ng), for pixels in 0..255:
+each patch is centred and divided by its contrast, then the ensemble of patches is whitened.
 """
 
+import warnings
+from collections.abc import Iterable
 from functools import cached_property
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,21 +16,26 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-FLOATS = [np.float64, np.float32]
-ROWS_AT_ONCE = 8192
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.parameters import NON_NEGATIVE, check_parameter
+
+__all__ = ["PatchNormalizer", "ZCAWhitener", "image_filters", "transform_rows"]
+
+_FLOATS = [np.float64, np.float32]
+_ROWS_AT_ONCE = 8192
 
 
 class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre each patch and divide it by its contrast.
 
-    Each row is treated on its own: nothing is learned, and `fit` only records the number of
+    Each row is normalised by itself: nothing is learned, and `fit` only records the number of
     pixels.
 
     Parameters
     ----------
     eps : float, default=10.0
-        Added to the variance of a patch, so that flat patches are not blown up into noise. The
-        default suits pixels in 0..255; pixels multiplied by `a` ask for `eps * a**2`.
+        Added to the variance of a patch, so that noise in flat patches is not amplified. The
+        default suits pixels in 0..255; for pixels multiplied by `a`, set `eps * a**2`.
 
     Attributes
     ----------
@@ -70,11 +76,11 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : PatchNormalizer
             The transformer itself.
         """
-        _check_eps(self.eps)
+        check_parameter("eps", self.eps, NON_NEGATIVE)
         _validate(self, X, reset=True)
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Normalise each patch.
 
         Parameters
@@ -87,15 +93,15 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X_new : ndarray of shape (n_samples, n_features)
             Patches of zero mean and, where their variance is well above `eps`, unit variance.
         """
-        _check_eps(self.eps)
+        check_parameter("eps", self.eps, NON_NEGATIVE)
         patches = _validate(self, X, reset=False)
         mean = patches.mean(axis=1, keepdims=True)
         centred = patches - mean
         variance = np.square(centred).mean(axis=1, keepdims=True)
         contrast = np.sqrt(variance + patches.dtype.type(self.eps))
-        # The mean of equal numbers may be off by a rounding error: that residue is no contrast.
-        flat = contrast <= patches.shape[1] * np.finfo(patches.dtype).eps * np.abs(mean)
-        return np.asarray(centred / np.where(flat, np.inf, contrast), dtype=patches.dtype)
+        # The mean of equal numbers may be off by a rounding error, which is not contrast.
+        is_flat = contrast <= patches.shape[1] * np.finfo(patches.dtype).eps * np.abs(mean)
+        return np.asarray(centred / np.where(is_flat, np.inf, contrast), dtype=patches.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -109,7 +115,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Of all whitening matrices the symmetric one moves the data least, so that a whitened patch
     still looks like a patch. Mean and covariance are accumulated in float64, whatever the data
-    are, and do not depend on how a stream is cut into chunks (but for rounding).
+    are, and depend on how a stream is cut into chunks by rounding errors only.
 
     Parameters
     ----------
@@ -126,8 +132,8 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     covariance_ : ndarray of shape (n_features, n_features)
         Their covariance, normalised by the number of samples.
     whitening_ : ndarray of shape (n_features, n_features)
-        The matrix Q of Eq. (11), symmetric. After `partial_fit` it is computed when first asked
-        for, so that short chunks stay cheap.
+        The matrix Q of Eq. (11), symmetric. After `partial_fit` it is computed on first access,
+        so that short chunks stay cheap.
     n_samples_seen_ : int
         Number of samples seen.
     n_features_in_ : int
@@ -155,7 +161,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.eps = eps
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Learn mean, covariance and whitening matrix, forgetting earlier samples.
+        """Learn mean, covariance and whitening matrix; earlier samples are forgotten.
 
         Parameters
         ----------
@@ -169,11 +175,11 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : ZCAWhitener
             The fitted transformer.
         """
-        _check_eps(self.eps)
+        check_parameter("eps", self.eps, NON_NEGATIVE)
         samples = _validate(self, X, reset=True)
         self._forget()
         # In pieces, so that float32 samples are never copied whole into float64.
-        for rows in gen_batches(samples.shape[0], ROWS_AT_ONCE):
+        for rows in gen_batches(samples.shape[0], _ROWS_AT_ONCE):
             self._merge(samples[rows])
         self.whitening_  # noqa: B018  A singular covariance is reported here, not in `transform`.
         return self
@@ -193,7 +199,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : ZCAWhitener
             The transformer itself.
         """
-        _check_eps(self.eps)
+        check_parameter("eps", self.eps, NON_NEGATIVE)
         first = not hasattr(self, "n_samples_seen_")
         samples = _validate(self, X, reset=first)
         if first:
@@ -201,7 +207,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._merge(samples)
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+    def transform(self, X: ArrayLike) -> FloatArray:
         """Whiten samples.
 
         Parameters
@@ -219,7 +225,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         dtype = samples.dtype
         return np.asarray((samples - self.mean_.astype(dtype)) @ self.whitening_.astype(dtype))
 
-    def inverse_transform(self, X: ArrayLike) -> NDArray[np.floating]:
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Undo `transform`.
 
         Parameters
@@ -233,7 +239,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The samples before whitening.
         """
         check_is_fitted(self)
-        whitened = check_array(X, dtype=FLOATS)
+        whitened = check_array(X, dtype=_FLOATS)
         if whitened.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {whitened.shape[1]} features, but this ZCAWhitener was fitted with "
@@ -254,7 +260,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = np.zeros(self.n_features_in_)
         self.covariance_ = np.zeros((self.n_features_in_, self.n_features_in_))
 
-    def _merge(self, X: NDArray[np.floating]) -> None:
+    def _merge(self, X: FloatArray) -> None:
         # Chan, Golub & LeVeque (1979): moments about each part's own mean, never raw moments,
         # which cancel where the mean is large.
         X = X.astype(np.float64)
@@ -292,7 +298,7 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> NDArray[np.floating]:
+def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
     """Turn weights on whitened patches into the filters that act on images (section III.C).
 
     Parameters
@@ -318,7 +324,7 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> NDArray[np.fl
     >>> bool(np.allclose(centred @ filters.T, whitener.transform(X)))
     True
     """
-    weights = check_array(components, dtype=FLOATS, ensure_min_samples=0)
+    weights = check_array(components, dtype=_FLOATS, ensure_min_samples=0)
     check_is_fitted(whitener)
     if weights.shape[1] != whitener.n_features_in_:
         raise ValueError(
@@ -328,10 +334,39 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> NDArray[np.fl
     return np.asarray(weights @ whitener.whitening_.astype(weights.dtype))
 
 
-def _validate(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
-    return np.asarray(validate_data(estimator, X, dtype=FLOATS, reset=reset))
+def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:
+    """Pass rows through fitted steps, in order.
+
+    Streams give bare arrays, whose column names were compared once with those of the model, so
+    scikit-learn's warning about missing feature names is ignored.
+
+    Parameters
+    ----------
+    steps : iterable of transformers
+        The fitted steps, the first one first; may be empty.
+    rows : ndarray of shape (n_samples, n_features)
+        The samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features_out)
+        The rows as the last step returned them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, transform_rows
+    >>> X = np.array([[1.0, 3.0], [20.0, 20.0]])
+    >>> transform_rows([ZCAWhitener(eps=1.0).fit(X), PatchNormalizer(eps=0.0).fit(X)], X).round(6)
+    array([[-1.,  1.],
+           [ 1., -1.]])
+    """
+    for step in steps:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            rows = step.transform(rows)
+    return rows
 
 
-def _check_eps(eps: float) -> None:
-    if not isinstance(eps, Real) or not 0 <= eps < np.inf:
-        raise ValueError(f"eps={eps!r} must be a finite number >= 0; 0 adds nothing.")
+def _validate(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> FloatArray:
+    return np.asarray(validate_data(estimator, X, dtype=_FLOATS, reset=reset))

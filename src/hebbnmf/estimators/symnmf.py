@@ -2,8 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -18,18 +17,32 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from hebbnmf.cost import cluster_labels, snmf_cost
+from hebbnmf.clustering import cluster_labels
+from hebbnmf.cost import snmf_cost
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, one_of
 
-Array = NDArray[np.float64]
+__all__ = ["SymNMF"]
 
-# Variance of a principal component below which it is rounding, relative to |A|.
+_INIT = one_of("pca", "random")
+_RULES = {
+    "n_components": COUNT,
+    "init": Rule(
+        f"{_INIT.text}, or a non-negative array",
+        lambda init: _INIT.holds(init) or not isinstance(init, str),
+    ),
+    "affinity": one_of("linear", "precomputed"),
+    "tol": POSITIVE,
+    "max_iter": COUNT,
+}
+# A principal component of less variance than this, relative to |A|, is rounding.
 _RANK_TOL = 1e-12
-# A rectified projection that keeps less of its centred energy than this makes a dead component.
+# A rectified projection with less energy than this, relative to a centred one, is too weak a start.
 _WEAK_COLUMN = 0.01
-# Curvature along a direction, relative to that of its columns, that counts as none.
+# Curvature along a direction, relative to that of its columns, that counts as zero.
 _FLAT = 1e-12
 _MAX_CG = 100
-# A column of norm c takes gradient steps of 1 / c: enough halvings for the smallest of columns.
+# A column of norm c takes gradient steps of 1 / c: enough halvings for the smallest columns.
 _MAX_HALVINGS = 60
 _ARMIJO = 0.01
 
@@ -38,15 +51,15 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     """Offline symmetric non-negative matrix factorization of a similarity matrix, Eq. (1).
 
     Minimises ``|A - Y Y'|^2`` over non-negative Y, for the similarity ``A = X X'`` of the data or
-    for a given one. Where `OnlineSNMF` answers each sample as it arrives, this sees all samples
-    at once, and answers for them alone: there is no ``transform``.
+    for a given one. Where `OnlineSNMF` responds to each sample as it arrives, this sees all
+    samples at once, and represents those alone: there is no ``transform``.
 
     Parameters
     ----------
     n_components : int, default=3
         Number of columns of Y, at most the number of samples.
     init : {"pca", "random"} or array-like of shape (n_samples, n_components), default="pca"
-        The start. "pca" is that of section III.B: rectified projections of the data onto the
+        The start. "pca" is that of section III.B: rectified projections of the data on the
         first principal components of the centred data, half of them also with the opposite sign;
         three components give the paper's three. "random" is uniform, with ``|Y Y'| = |A|``. In a
         given start, a column of zeros stays zero.
@@ -64,11 +77,11 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The answer Y.
+        The factor Y: the offline response to each sample.
     labels_ : ndarray of shape (n_samples,)
         Largest component of each sample; -1 for a row of zeros.
     cost_ : float
-        Cost (9) of the answer.
+        Cost (9) of ``embedding_``.
     cost_history_ : ndarray of shape (n_iter_ + 1,)
         Cost of the start and after each iteration; it never rises.
     n_iter_ : int
@@ -82,12 +95,12 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     the blocks of the Hessian that couple two columns of Y left out, and search along the
     projection of the step onto ``Y >= 0``. Here those blocks are kept: without them the paper's
     data take 22 (columns in turn) or 41 iterations (all at once) instead of 6, and a poor start
-    takes hundreds. The whole Hessian needs no factorization: its product with a direction,
+    takes hundreds. The Hessian needs no factorization: its product with a direction,
 
         H(D) = 4 (D Y'Y + Y D'Y + Y Y'D - A D),
 
     costs O(n_samples (n_features + n_components) n_components), and conjugate gradients solve for
-    the step. They also test for positive curvature, and fall back on the gradient without it.
+    the step. They also detect a lack of positive curvature; the step is then along the gradient.
 
     References
     ----------
@@ -139,8 +152,8 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         SymNMF
             The fitted estimator.
         """
-        self._check_parameters()
-        samples: Array = validate_data(self, X, dtype=np.float64)
+        self.check_parameters()
+        samples: FloatArray = validate_data(self, X, dtype=np.float64)
         if self.n_components > len(samples):
             raise ValueError(
                 f"n_components={self.n_components} exceeds n_samples={len(samples)}; ask for at "
@@ -170,8 +183,8 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_iter_ = len(result.decreases)
         return self
 
-    def fit_transform(self, X: ArrayLike, y: None = None) -> Array:
-        """Factorize the similarity of the samples and return the answer.
+    def fit_transform(self, X: ArrayLike, y: None = None) -> FloatArray:
+        """Factorize the similarity of the samples and return the factor.
 
         Parameters
         ----------
@@ -183,32 +196,31 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            The answer Y, ``embedding_``.
+            The factor Y, ``embedding_``.
         """
         return self.fit(X).embedding_
 
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
-        if not isinstance(self.tol, Real) or not 0 < self.tol < np.inf:
-            raise ValueError(f"tol={self.tol!r} must be a positive number, such as 1e-6.")
-        if self.affinity not in ("linear", "precomputed"):
-            raise ValueError(
-                f"affinity={self.affinity!r} must be 'linear' for data or 'precomputed' for a "
-                "similarity matrix."
-            )
-        if isinstance(self.init, str) and self.init not in ("pca", "random"):
-            raise ValueError(f"init={self.init!r} must be 'pca', 'random' or an array.")
+    def check_parameters(self) -> None:
+        """Raise ValueError for the first parameter that breaks its rule.
 
-    def _start(self, similarity: "_Similarity", n_samples: int) -> Array:
+        Examples
+        --------
+        >>> from hebbnmf.estimators import SymNMF
+        >>> SymNMF(tol=0.0).check_parameters()
+        Traceback (most recent call last):
+        ...
+        ValueError: tol=0.0 cannot be used: set it to a finite number above 0.
+        """
+        for name, rule in _RULES.items():
+            check_parameter(name, getattr(self, name), rule)
+
+    def _start(self, similarity: "_Similarity", n_samples: int) -> FloatArray:
         rng = check_random_state(self.random_state)
         shape = (n_samples, int(self.n_components))
         if isinstance(self.init, str):
-            rule = _pca_start if self.init == "pca" else _random_start
-            return rule(similarity, shape, rng)
-        start: Array = check_array(self.init, dtype=np.float64, input_name="init")
+            make = _pca_start if self.init == "pca" else _random_start
+            return make(similarity, shape, rng)
+        start: FloatArray = check_array(self.init, dtype=np.float64, input_name="init")
         if start.shape != shape:
             raise ValueError(
                 f"init has shape {start.shape}, but one row a sample and one column a component "
@@ -234,50 +246,37 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 # The similarity A, scaled to |A| = 1 --------------------------------------------------------------
 
 
-class _Similarity(Protocol):
-    scale: float  # the answer for the unscaled similarity is scale * Y
-
-    def dot(self, Y: Array) -> Array: ...  # A Y
-
-    def cost(self, Y: Array) -> float: ...  # |A - Y Y'|^2
-
-    # The data themselves, projected on at most n principal axes of the centred data.
-    def projections(self, n: int) -> Array: ...
-
-
 @dataclass
 class _DataSimilarity:
-    X: Array
-    scale: float
+    X: FloatArray
+    scale: float  # the factor of the unscaled similarity is scale * Y
 
-    def dot(self, Y: Array) -> Array:
-        product: Array = self.X @ (self.X.T @ Y)
-        return product
+    def dot(self, Y: FloatArray) -> FloatArray:  # A Y
+        return self.X @ (self.X.T @ Y)
 
-    def cost(self, Y: Array) -> float:
+    def cost(self, Y: FloatArray) -> float:  # |A - Y Y'|^2
         return snmf_cost(self.X, Y)
 
-    def projections(self, n: int) -> Array:
+    def projections(self, n: int) -> FloatArray:
+        # The data, not centred, on at most n principal axes of the centred data.
         centred = self.X - self.X.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred)
         leading = np.flatnonzero(variances > _RANK_TOL)[::-1][:n]
-        product: Array = self.X @ axes[:, leading]
-        return product
+        return self.X @ axes[:, leading]
 
 
 @dataclass
 class _MatrixSimilarity:
-    A: Array
+    A: FloatArray
     scale: float
 
-    def dot(self, Y: Array) -> Array:
-        product: Array = self.A @ Y
-        return product
+    def dot(self, Y: FloatArray) -> FloatArray:
+        return self.A @ Y
 
-    def cost(self, Y: Array) -> float:
+    def cost(self, Y: FloatArray) -> float:
         return float(np.sum((self.A - Y @ Y.T) ** 2))
 
-    def projections(self, n: int) -> Array:
+    def projections(self, n: int) -> FloatArray:
         # An eigenvector u of the doubly centred A, of eigenvalue s^2, belongs to the principal
         # axis v = Xc' u / s of any X with A = X X', and u is centred: X v = X X' u / s = A u / s.
         means = self.A.mean(axis=0)
@@ -285,11 +284,13 @@ class _MatrixSimilarity:
         last = len(centred) - 1
         variances, u = scipy.linalg.eigh(centred, subset_by_index=[max(0, last + 1 - n), last])
         leading = np.flatnonzero(variances > _RANK_TOL)[::-1]
-        product: Array = self.A @ (u[:, leading] / np.sqrt(variances[leading]))
-        return product
+        return self.A @ (u[:, leading] / np.sqrt(variances[leading]))
 
 
-def _data_similarity(X: Array) -> _DataSimilarity:
+_Similarity = _DataSimilarity | _MatrixSimilarity
+
+
+def _data_similarity(X: FloatArray) -> _DataSimilarity:
     if X.shape[1] > len(X):  # the triangular factor of X' has the same similarity, and is smaller
         X = scipy.linalg.qr(X.T, mode="economic")[1].T
     peak = np.abs(X).max() or 1.0  # divided out first: fourth powers of the data may overflow
@@ -298,7 +299,7 @@ def _data_similarity(X: Array) -> _DataSimilarity:
     return _DataSimilarity(X / root, float(peak * root))
 
 
-def _matrix_similarity(A: Array) -> _MatrixSimilarity:
+def _matrix_similarity(A: FloatArray) -> _MatrixSimilarity:
     if A.shape[0] != A.shape[1]:
         raise ValueError(
             f"X has shape {A.shape}, but affinity='precomputed' takes a square similarity matrix; "
@@ -322,34 +323,32 @@ def _matrix_similarity(A: Array) -> _MatrixSimilarity:
 
 def _random_start(
     similarity: _Similarity, shape: tuple[int, int], rng: np.random.RandomState
-) -> Array:
+) -> FloatArray:
     # Not the usual 2 sqrt(mean(A) / k): on centred data mean(A) is zero, and so is that start.
     Y = rng.uniform(size=shape)
     square = similarity.cost(np.zeros(shape))  # |A|^2
-    start: Array = Y * (square / np.sum((Y.T @ Y) ** 2)) ** 0.25
-    return start
+    return Y * (square / np.sum((Y.T @ Y) ** 2)) ** 0.25
 
 
 def _pca_start(
     similarity: _Similarity, shape: tuple[int, int], rng: np.random.RandomState
-) -> Array:
+) -> FloatArray:
     n_components = shape[1]
     projections = similarity.projections((n_components + 1) // 2)
     rank = projections.shape[1]
     if rank == 0:  # equal samples, or a similarity without positive directions
         return _random_start(similarity, shape, rng)
-    # An axis has no sign of its own: let the side that holds more of the data be the positive one.
+    # The sign of an axis is arbitrary: let the side that holds more of the data be positive.
     projections *= np.where(np.sum(projections * np.abs(projections), axis=0) < 0, -1.0, 1.0)
     negatives = -projections[:, : n_components // 2]
-    surplus = n_components - rank - negatives.shape[1]
-    others = projections @ rng.standard_normal((rank, surplus)) / np.sqrt(rank)
+    n_others = n_components - rank - negatives.shape[1]
+    others = projections @ rng.standard_normal((rank, n_others)) / np.sqrt(rank)
     signed = np.hstack([projections, negatives, others])
     start = np.maximum(signed, 0)
     # Far from the origin all data may lie on one side of it: rectify about their mean instead.
     centred = np.maximum(signed - signed.mean(axis=0), 0)
-    weak = np.sum(start**2, axis=0) < _WEAK_COLUMN * np.sum(centred**2, axis=0)
-    rectified: Array = np.where(weak, centred, start)
-    return rectified
+    is_weak = np.sum(start**2, axis=0) < _WEAK_COLUMN * np.sum(centred**2, axis=0)
+    return np.where(is_weak, centred, start)
 
 
 # Projected Newton method --------------------------------------------------------------------------
@@ -357,12 +356,12 @@ def _pca_start(
 
 @dataclass
 class _Result:
-    Y: Array
+    Y: FloatArray
     decreases: list[float]
     gradient_norm: float
 
 
-def _minimize(similarity: _Similarity, Y: Array, tol: float, max_iter: int) -> _Result:
+def _minimize(similarity: _Similarity, Y: FloatArray, tol: float, max_iter: int) -> _Result:
     decreases: list[float] = []
     while True:
         gradient = _gradient(similarity, Y)
@@ -374,7 +373,7 @@ def _minimize(similarity: _Similarity, Y: Array, tol: float, max_iter: int) -> _
         # The residual shrinks with the gradient, which makes convergence superlinear.
         step = _newton_step(similarity, Y, projected, free, rtol=min(0.1, norm**0.5))
         move = _arc_search(similarity, Y, gradient, step)
-        if move is None:  # entries about to vanish can spoil a Newton step, never a gradient step
+        if move is None:  # a Newton step may not descend where entries are about to vanish
             move = _arc_search(similarity, Y, gradient, projected / _column_curvature(Y))
         if move is None:  # no decrease is left above rounding
             break
@@ -383,31 +382,33 @@ def _minimize(similarity: _Similarity, Y: Array, tol: float, max_iter: int) -> _
     return _Result(Y, decreases, norm)
 
 
-def _gradient(similarity: _Similarity, Y: Array) -> Array:
-    gradient: Array = 4 * (Y @ (Y.T @ Y) - similarity.dot(Y))
-    return gradient
+def _gradient(similarity: _Similarity, Y: FloatArray) -> FloatArray:
+    return 4 * (Y @ (Y.T @ Y) - similarity.dot(Y))
 
 
-def _hessian_product(similarity: _Similarity, Y: Array, D: Array) -> Array:
+def _hessian_product(similarity: _Similarity, Y: FloatArray, D: FloatArray) -> FloatArray:
     cross = Y.T @ D
-    product: Array = 4 * (D @ (Y.T @ Y) + Y @ (cross.T + cross) - similarity.dot(D))
-    return product
+    return 4 * (D @ (Y.T @ Y) + Y @ (cross.T + cross) - similarity.dot(D))
 
 
-def _column_curvature(Y: Array) -> Array:
-    """Multiple of the identity in each column's block of the Hessian; 1 for a column of zeros."""
+def _column_curvature(Y: FloatArray) -> FloatArray:
+    """Return each column's multiple of the identity in the Hessian; 1 for a column of zeros."""
     squares = 4 * np.sum(Y**2, axis=0)
-    curvature: Array = np.where(squares > 0, squares, 1.0)
-    return curvature
+    return np.where(squares > 0, squares, 1.0)
 
 
 def _newton_step(
-    similarity: _Similarity, Y: Array, gradient: Array, free: NDArray[np.bool_], rtol: float
-) -> Array:
+    similarity: _Similarity,
+    Y: FloatArray,
+    gradient: FloatArray,
+    free: NDArray[np.bool_],
+    rtol: float,
+) -> FloatArray:
     """Solve ``H(step) = gradient`` on the free entries by conjugate gradients.
 
-    The solution ends early at a direction without positive curvature. Where that is the first
-    one, it is the step: the gradient divided by the column curvature, which also preconditions.
+    The iteration ends early at a direction without positive curvature. Where that is the first
+    one, the step is that direction: the gradient divided by the column curvature, which is also
+    the preconditioner.
     """
     curvature = _column_curvature(Y)
     step = np.zeros_like(gradient)
@@ -431,8 +432,8 @@ def _newton_step(
 
 
 def _arc_search(
-    similarity: _Similarity, Y: Array, gradient: Array, step: Array
-) -> tuple[Array, float] | None:
+    similarity: _Similarity, Y: FloatArray, gradient: FloatArray, step: FloatArray
+) -> tuple[FloatArray, float] | None:
     """Halve the step until its projection lowers the cost enough (Armijo)."""
     for halving in range(_MAX_HALVINGS):
         moved = np.maximum(Y - 0.5**halving * step, 0)
@@ -443,8 +444,10 @@ def _arc_search(
     return None
 
 
-def _cost_change(similarity: _Similarity, Y: Array, gradient: Array, D: Array) -> float:
-    """Cost at ``Y + D`` less that at Y, without the rounding error of either."""
+def _cost_change(
+    similarity: _Similarity, Y: FloatArray, gradient: FloatArray, D: FloatArray
+) -> float:
+    """Return the cost at ``Y + D`` less that at Y, without the rounding error of either."""
     cross, square = Y.T @ D, D.T @ D
     return float(
         np.vdot(gradient, D)

@@ -1,4 +1,4 @@
-"""The paper's figures, one file each: what `hebbnmf reproduce` runs.
+"""The paper's figures, one module each: what `hebbnmf reproduce` runs.
 
 Each module has a function ``run(quick) -> Report``, which measures and draws.
 """

@@ -1,34 +1,30 @@
 """Fig. 3: clustering three Gaussians online, its cost against offline SNMF (section III.B).
 
-Beyond the paper: how often the clusters are right, over data sets and over lambda, beside
+Beyond the paper: the accuracy of the clusters over data sets and over lambda, compared with
 K-means and offline SNMF. The data sets are the seeds 0, 1, 2, ... of `make_three_gaussians`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from hebbnmf.datasets import THREE_GAUSSIANS_CENTERS, make_three_gaussians
+from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF, SymNMF
-from hebbnmf.experiments.report import Report, spread
+from hebbnmf.experiments.report import Report, Results, spread
 from hebbnmf.metrics import cluster_agreement
 from hebbnmf.plots import panels, plot_clusters, plot_cost_ratio
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.float64]
-
-RANK_PENALTY = 0.6
-LOW_PENALTY = 0.1
-PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 3.0)
+_RANK_PENALTY = 0.6
+_LOW_PENALTY = 0.1
+_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 3.0)
 OFFLINE = ("offline SNMF", "K-means", "mini-batch K-means")
-ONLINE = ("online answers", "second pass")
+ONLINE = ("online responses", "second pass")
 
 
 def run(*, quick: bool = False) -> Report:
@@ -38,44 +34,30 @@ def run(*, quick: bool = False) -> Report:
     ----------
     quick : bool, default=False
         Whether to take 10 data sets instead of the paper's 100.
-
-    Returns
-    -------
-    report : Report
-        Its numbers and its picture.
     """
     n_sets = 10 if quick else 100
-    # Threads cost more than they save on 300 samples: tenfold where the machine is busy.
+    # On 300 samples threads only slow things down, tenfold on a busy machine.
     with threadpool_limits(1):
         results = measure(n_sets)
     parameters = {
         "seeds": list(range(n_sets)),
         "n_samples": 300,
         "n_components": 3,
-        "rank_penalty": RANK_PENALTY,
-        "penalties": PENALTIES,
+        "rank_penalty": _RANK_PENALTY,
+        "penalties": _PENALTIES,
         "offline SNMF": "SymNMF(3, init='pca'), once on each whole data set",
         "K-means": "KMeans(3, n_init=10)",
         "mini-batch K-means": "MiniBatchKMeans(3, batch_size=30, max_iter=1): one pass",
-        "cost ratio": "mean over the data sets whose offline cost up to T is not rounding",
+        "cost ratio": "mean over the data sets whose offline cost up to T exceeds rounding errors",
         "example": "the data set of (lower) median online accuracy at rank_penalty",
     }
     return Report("fig3", parameters, results, summarise(results), draw(results))
 
 
 def measure(
-    n_sets: int, *, n_samples: int = 300, penalties: tuple[float, ...] = PENALTIES
-) -> dict[str, Any]:
-    """Compute all that Fig. 3 shows.
-
-    Parameters
-    ----------
-    n_sets : int
-        Number of data sets.
-    n_samples : int, default=300
-        Samples of each.
-    penalties : tuple of float
-        Values of lambda to compare; 0.6 is added where it is missing.
+    n_sets: int, *, n_samples: int = 300, penalties: tuple[float, ...] = _PENALTIES
+) -> Results:
+    """Compute all that Fig. 3 shows, also at lambda = 0.6 if `penalties` lack it.
 
     Returns
     -------
@@ -83,9 +65,9 @@ def measure(
         ``cost_ratio`` over T; ``example``; ``accuracy`` and ``silent``, from each method (and
         lambda) to one number a data set.
     """
-    penalties = tuple(sorted({*penalties, RANK_PENALTY}))
+    penalties = tuple(sorted({*penalties, _RANK_PENALTY}))
     costs: list[tuple[FloatArray, FloatArray]] = []
-    scores: dict[str, Any] = {name: [] for name in OFFLINE}
+    scores: Results = {name: [] for name in OFFLINE}
     scores |= {name: {str(penalty): [] for penalty in penalties} for name in ONLINE}
     units: dict[str, list[int]] = {str(penalty): [] for penalty in penalties}
     for seed in tqdm(range(n_sets), desc="data sets", disable=None):
@@ -93,19 +75,17 @@ def measure(
         for penalty in penalties:
             net = OnlineSNMF(n_components=3, rank_penalty=penalty)
             Y = net.partial_fit_transform(X)
-            scores["online answers"][str(penalty)].append(cluster_agreement(y, net.labels_))
+            scores["online responses"][str(penalty)].append(cluster_agreement(y, net.labels_))
             scores["second pass"][str(penalty)].append(cluster_agreement(y, net.predict(X)))
             units[str(penalty)].append(net.n_components_)
-            if penalty == RANK_PENALTY:
+            if penalty == _RANK_PENALTY:
                 online = cost_by_time(X, Y)
         offline = SymNMF(n_components=3, init="pca").fit(X)
         costs.append((online, cost_by_time(X, offline.embedding_)))
         batch = KMeans(3, n_init=10, random_state=seed)
         one_pass = MiniBatchKMeans(3, batch_size=30, max_iter=1, n_init=1, random_state=seed)
         for name, labels in zip(
-            OFFLINE,
-            (offline.labels_, batch.fit_predict(X), one_pass.fit_predict(X)),
-            strict=True,
+            OFFLINE, (offline.labels_, batch.fit_predict(X), one_pass.fit_predict(X)), strict=True
         ):
             scores[name].append(cluster_agreement(y, labels))
     accuracy = _field(scores, "accuracy")
@@ -114,7 +94,7 @@ def measure(
         "accuracy": accuracy,
         "silent": _field(scores, "silent"),
         "n_units": units,
-        "example": example(accuracy["online answers"][str(RANK_PENALTY)], n_samples),
+        "example": example(accuracy["online responses"][str(_RANK_PENALTY)], n_samples),
     }
 
 
@@ -138,36 +118,36 @@ def cost_by_time(X: FloatArray, Y: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(2 * np.tril(misfit, -1).sum(axis=1) + np.diag(misfit)))
 
 
-def cost_ratio(online: FloatArray, offline: FloatArray) -> dict[str, Any]:
+def cost_ratio(online: FloatArray, offline: FloatArray) -> Results:
     """Compare costs over data sets (rows) and T = 2, 3, ... (columns from the second).
 
     Notes
     -----
-    Offline answers, made for the whole data set, can fit its first two or three samples almost
-    exactly: their cost is then close to zero, and a few data sets rule the mean ratio. A ratio
-    whose denominator is zero, or rounding beside the last cost, is left out (``n_left_out``);
-    the ratio of the mean costs is given beside the mean ratio, and needs no such care.
+    Offline responses, optimised for the whole data set, can fit its first two or three samples
+    almost exactly: their cost is then close to zero, and a few data sets dominate the mean ratio.
+    A ratio whose denominator is zero, or within rounding errors of the last cost, is left out
+    (``n_left_out``). The ratio of the mean costs, given too, includes all data sets.
     """
     online, offline = online[:, 1:], offline[:, 1:]
-    sound = offline > np.finfo(np.float64).eps * offline[:, -1:]
-    ratios = np.divide(online, offline, out=np.full_like(online, np.nan), where=sound)
+    is_reliable = offline > np.finfo(np.float64).eps * offline[:, -1:]
+    ratios = np.divide(online, offline, out=np.full_like(online, np.nan), where=is_reliable)
     return {
         "T": list(range(2, online.shape[1] + 2)),
         "mean": np.nanmean(ratios, axis=0).tolist(),
         "std": np.nanstd(ratios, axis=0).tolist(),
         "median": np.nanmedian(ratios, axis=0).tolist(),
         "ratio_of_means": (online.mean(axis=0) / offline.mean(axis=0)).tolist(),
-        "n_left_out": np.count_nonzero(~sound, axis=0).tolist(),
+        "n_left_out": np.count_nonzero(~is_reliable, axis=0).tolist(),
         "final": ratios[:, -1].tolist(),
     }
 
 
-def example(accuracies: list[float], n_samples: int) -> dict[str, Any]:
+def example(accuracies: list[float], n_samples: int) -> Results:
     """Run the data set of median accuracy again, at the paper's lambda and at a low one."""
     seed = int(np.argsort(accuracies, kind="stable")[(len(accuracies) - 1) // 2])
     X, y = make_three_gaussians(n_samples, random_state=seed)
-    shown: dict[str, Any] = {"seed": seed, "X": X.tolist()}
-    for penalty in (RANK_PENALTY, LOW_PENALTY):
+    shown: Results = {"seed": seed, "X": X.tolist()}
+    for penalty in (_RANK_PENALTY, _LOW_PENALTY):
         net = OnlineSNMF(n_components=3, rank_penalty=penalty).partial_fit(X)
         shown[str(penalty)] = {
             "labels": net.labels_.tolist(),
@@ -177,8 +157,8 @@ def example(accuracies: list[float], n_samples: int) -> dict[str, Any]:
     return shown
 
 
-def summarise(results: dict[str, Any]) -> tuple[str, ...]:
-    """Put the main numbers in lines."""
+def summarise(results: Results) -> tuple[str, ...]:
+    """Return the main numbers, a line each."""
     ratio, accuracy = results["cost_ratio"], results["accuracy"]
     lines = [
         f"cost (9), online / offline, at T = {T}: "
@@ -186,37 +166,35 @@ def summarise(results: dict[str, Any]) -> tuple[str, ...]:
         for T in (20, 50, 100, 300)
         if T <= ratio["T"][-1]
     ]
-    at_paper = {name: accuracy[name][str(RANK_PENALTY)] for name in ONLINE}
+    at_paper = {name: accuracy[name][str(_RANK_PENALTY)] for name in ONLINE}
     for name, values in {**at_paper, **{name: accuracy[name] for name in OFFLINE}}.items():
         s = spread(values)
         lines.append(
             f"accuracy of {name}: median {s['median']:.3f}, quartiles "
             f"{s['lower_quartile']:.3f} to {s['upper_quartile']:.3f}"
         )
-    silent = np.median(results["silent"]["online answers"][str(RANK_PENALTY)])
-    lines.append(f"silent samples at lambda = {RANK_PENALTY}: median {silent:.3f}")
-    units = results["n_units"][str(RANK_PENALTY)]
+    silent = np.median(results["silent"]["online responses"][str(_RANK_PENALTY)])
+    lines.append(f"silent samples at lambda = {_RANK_PENALTY}: median {silent:.3f}")
+    units = results["n_units"][str(_RANK_PENALTY)]
     lines.append(f"data sets that recruited all three units: {units.count(3)} of {len(units)}")
     return tuple(lines)
 
 
-def draw(results: dict[str, Any]) -> "Figure":
-    """Draw what was measured, and nothing else."""
+def draw(results: Results) -> Figure:
+    """Draw the results."""
     axes = panels("ABC;DEF", (13, 8))
     shown = results["example"]
-    for letter, penalty in (("A", RANK_PENALTY), ("C", LOW_PENALTY)):
-        run_ = shown[str(penalty)]
+    for letter, penalty in (("A", _RANK_PENALTY), ("C", _LOW_PENALTY)):
+        learned = shown[str(penalty)]
         plot_clusters(
             shown["X"],
-            run_["labels"],
-            components=run_["components"],
+            learned["labels"],
+            components=learned["components"],
             centers=THREE_GAUSSIANS_CENTERS,
             ax=axes[letter],
         )
-        axes[letter].set_title(
-            rf"data set {shown['seed']}, $\lambda$ = {penalty:g}: accuracy {run_['accuracy']:.2f}",
-            fontsize="medium",
-        )
+        title = rf"data set {shown['seed']}, $\lambda$ = {penalty:g}: accuracy "
+        axes[letter].set_title(f"{title}{learned['accuracy']:.2f}", fontsize="medium")
     _draw_ratio(results["cost_ratio"], axes["B"])
     _draw_methods(results["accuracy"], axes["D"])
     _draw_penalties(results["accuracy"], axes["E"], "accuracy", (0.5, 1.02))
@@ -224,7 +202,7 @@ def draw(results: dict[str, Any]) -> "Figure":
     return axes["A"].get_figure()  # type: ignore[return-value]
 
 
-def _draw_ratio(ratio: dict[str, Any], ax: "Axes") -> None:
+def _draw_ratio(ratio: Results, ax: Axes) -> None:
     plot_cost_ratio(ratio["T"], ratio["mean"], ratio["std"], ax=ax)
     ax.plot(ratio["T"], ratio["ratio_of_means"], "k--", linewidth=1, label="ratio of mean costs")
     ax.set_ylim(0.9, 1.8)
@@ -234,8 +212,8 @@ def _draw_ratio(ratio: dict[str, Any], ax: "Axes") -> None:
     ax.set_title(final, fontsize="medium")
 
 
-def _draw_methods(accuracy: dict[str, Any], ax: "Axes") -> None:
-    groups = {name: accuracy[name][str(RANK_PENALTY)] for name in ONLINE}
+def _draw_methods(accuracy: Results, ax: Axes) -> None:
+    groups = {name: accuracy[name][str(_RANK_PENALTY)] for name in ONLINE}
     groups |= {name: accuracy[name] for name in OFFLINE}
     rng = np.random.default_rng(0)
     for place, values in enumerate(groups.values()):
@@ -251,14 +229,12 @@ def _draw_methods(accuracy: dict[str, Any], ax: "Axes") -> None:
     ax.set_xticks(range(len(groups)), [name.replace(" ", "\n", 1) for name in groups])
     ax.tick_params(axis="x", labelsize="small")
     ax.set(ylabel="accuracy", ylim=(0.45, 1.02))
-    ax.set_title(rf"data sets, $\lambda$ = {RANK_PENALTY} online", fontsize="medium")
+    ax.set_title(rf"data sets, $\lambda$ = {_RANK_PENALTY} online", fontsize="medium")
 
 
-def _draw_penalties(
-    measured: dict[str, Any], ax: "Axes", label: str, ylim: tuple[float, float]
-) -> None:
+def _draw_penalties(measured: Results, ax: Axes, label: str, ylim: tuple[float, float]) -> None:
     for name, color, style, hatch in (
-        ("online answers", "C0", "o-", None),
+        ("online responses", "C0", "o-", None),
         ("second pass", "C1", "s--", "///"),
     ):
         penalties = [float(penalty) for penalty in measured[name]]
@@ -266,7 +242,7 @@ def _draw_penalties(
         ax.fill_between(penalties, low, high, color=color, alpha=0.25, hatch=hatch, linewidth=0)
         ax.plot(penalties, median, style, color=color, label=name, markersize=5)
     ax.axvline(
-        RANK_PENALTY, color="k", linewidth=0.8, linestyle=":", label="the paper's $\\lambda$"
+        _RANK_PENALTY, color="k", linewidth=0.8, linestyle=":", label="the paper's $\\lambda$"
     )
     ax.set(xscale="log", xlabel=r"rank penalty $\lambda$", ylabel=label, ylim=ylim)
     ax.set_title("median and quartiles over data sets", fontsize="medium")

@@ -1,18 +1,18 @@
-"""Fig. 4: fed with whitened patches of natural images, units become Gabor filters (section III.C).
+"""Fig. 4: on whitened patches of natural images, units become Gabor filters (section III.C).
 
-Beyond the paper: a Gabor fit of every filter, and the biology of section IV.B in numbers.
+Beyond the paper: a Gabor fit of every filter, and the biological properties of section IV.B.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from hebbnmf.datasets import extract_patches, load_natural_images
+from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.experiments.report import Report, spread
+from hebbnmf.experiments.report import Report, Results, spread
 from hebbnmf.metrics import (
     ActivitySparsity,
     GaborFits,
@@ -23,24 +23,15 @@ from hebbnmf.metrics import (
 from hebbnmf.plots import panels, plot_activity_density, plot_filters, plot_gabor_scatter
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Patches = NDArray[np.float32]
-
-PATCH_SIZE = 16
+_PATCH_SIZE = 16
 N_PATCHES = 50_000
 N_PRESENTATIONS = 40
 N_UNITS = 256
 # The paper's lambda and its schedule "to speed up convergence".
-SETTINGS: dict[str, Any] = {
-    "rank_penalty": 200.0,
-    "initial_activity": 1000.0,
-    "activity_gain": 0.01,
-}
+SETTINGS: Results = {"rank_penalty": 200.0, "initial_activity": 1000.0, "activity_gain": 0.01}
 # A filter counts as a Gabor filter if a fit explains more than this share of its variance.
 GABOR = 0.5
-# Samples between two movements of the progress bar.
+# Samples between two updates of the progress bar.
 CHUNK = 2016
 # Samples for the biological report, which lets a copy of the network learn from them.
 N_REPORTED = 5000
@@ -58,11 +49,6 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
         photographs that scikit-learn carries.
     seed : int, default=0
         Seed of the patches and of their order.
-
-    Returns
-    -------
-    report : Report
-        Its numbers and its picture.
     """
     n_presentations = N_PRESENTATIONS // 10 if quick else N_PRESENTATIONS
     X, whitener = prepare(images, N_PATCHES, seed)
@@ -74,7 +60,7 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
     results = measure(filters, fits, sparsity, Y)
     parameters = {
         "images": "scikit-learn's photographs" if images is None else str(images),
-        "patch_size": PATCH_SIZE,
+        "patch_size": _PATCH_SIZE,
         "n_patches": N_PATCHES,
         "presentations_of_each": n_presentations,
         "n_components": N_UNITS,
@@ -86,7 +72,7 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
     return Report("fig4", parameters, results, summary, draw(results, filters, Y, fits))
 
 
-def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[Patches, ZCAWhitener]:
+def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[FloatArray, ZCAWhitener]:
     """Cut patches, centre them, normalise their contrast, and whiten them as in ref. [2].
 
     Returns
@@ -96,14 +82,16 @@ def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[Patch
     whitener : ZCAWhitener
         Fitted to them; its matrix Q turns weights into filters on images.
     """
-    patches = extract_patches(load_natural_images(images), n_patches, PATCH_SIZE, random_state=seed)
+    patches = extract_patches(
+        load_natural_images(images), n_patches, _PATCH_SIZE, random_state=seed
+    )
     normalised = PatchNormalizer().fit_transform(patches)
     whitener = ZCAWhitener().fit(normalised)
     return whitener.transform(normalised), whitener
 
 
-def train(X: Patches, n_presentations: int, seed: int) -> OnlineSNMF:
-    """Present every patch so many times, in random order, with progress on a terminal."""
+def train(X: FloatArray, n_presentations: int, seed: int) -> OnlineSNMF:
+    """Present every patch `n_presentations` times, in random order, with progress on a terminal."""
     net = OnlineSNMF(N_UNITS, **SETTINGS)
     rng = np.random.RandomState(seed)
     with tqdm(total=n_presentations * len(X), unit="patch", unit_scale=True, disable=None) as bar:
@@ -119,13 +107,13 @@ def train(X: Patches, n_presentations: int, seed: int) -> OnlineSNMF:
 
 
 def measure(
-    filters: NDArray[Any], fits: GaborFits, sparsity: ActivitySparsity, Y: NDArray[Any]
-) -> dict[str, Any]:
-    """Gather the numbers of the figure."""
-    gabor = fits.explained > GABOR
+    filters: FloatArray, fits: GaborFits, sparsity: ActivitySparsity, Y: FloatArray
+) -> Results:
+    """Collect the numbers of the figure."""
+    is_gabor = fits.explained > GABOR
     return {
         "n_units": len(filters),
-        "share_of_gabors": float(gabor.mean()),
+        "share_of_gabors": float(is_gabor.mean()),
         "explained": fits.explained,
         "orientation": np.nan_to_num(fits.orientation),
         "frequency": np.nan_to_num(fits.frequency),
@@ -138,8 +126,8 @@ def measure(
     }
 
 
-def summarise(results: dict[str, Any]) -> tuple[str, ...]:
-    """Put the main numbers in lines."""
+def summarise(results: Results) -> tuple[str, ...]:
+    """Return the main numbers, a line each."""
     gabors = (
         f"{results['n_units']} units; a Gabor explains more than {GABOR:.0%} of the filter for "
         f"{results['share_of_gabors']:.1%} of them, {np.median(results['explained']):.0%} at the "
@@ -152,9 +140,7 @@ def summarise(results: dict[str, Any]) -> tuple[str, ...]:
     return gabors, activity
 
 
-def draw(
-    results: dict[str, Any], filters: NDArray[Any], Y: NDArray[Any], fits: GaborFits
-) -> "Figure":
+def draw(results: Results, filters: FloatArray, Y: FloatArray, fits: GaborFits) -> Figure:
     """Draw the filters, the density of activity, and the Gabors that were fitted."""
     axes = panels("AAAB;AAAC;AAAD", (13, 9.6))
     plot_filters(filters, ax=axes["A"])

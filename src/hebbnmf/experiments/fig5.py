@@ -1,19 +1,18 @@
 """Fig. 5: the rows of W point along sparse directions, and rotate with the data (section III.C).
 
-Beyond the paper: over many data sets and angles, as learning goes on, and in 8 to 32 dimensions
-beside FastICA and K-means.
+Beyond the paper: over many data sets and angles, as learning goes on, and in 8 to 32 dimensions,
+compared with FastICA and K-means.
 
 The plain schedule is slow here. Its learning rates fall as one over time, and a unit that starts
 between two sparse directions turns as a small power of time: half a million samples do not
 always suffice in two dimensions. An `activity_gain` below 1 multiplies the rates, and hence that
-power, and leaves the fixed points of learning (8) where they are: the steady state that the
-paper shows comes within thousands of samples. Both schedules are measured.
+power, and leaves the fixed points of Eq. (8) where they are: the steady state that the paper
+shows is reached within thousands of samples. Both schedules are measured.
 """
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.stats import ortho_group
 from sklearn.cluster import KMeans
 from sklearn.decomposition import FastICA
@@ -21,22 +20,17 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from hebbnmf.datasets import make_sparse_sources
+from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.experiments.report import Report
-from hebbnmf.metrics import DirectionAlignment, direction_alignment
+from hebbnmf.experiments.report import Report, Results
+from hebbnmf.metrics import direction_alignment
 from hebbnmf.plots import panels, plot_directions
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.float64]
-
 GAIN = 0.1
-SCHEDULES = {f"gain {GAIN}": GAIN, "plain schedule": 1.0}
-CHECKPOINTS = (1000, 2000, 5000, 10_000, 20_000, 50_000)
-EXAMPLE_ANGLE = np.pi / 6
-N_SHOWN = 1500
+_SCHEDULES = {f"gain {GAIN}": GAIN, "plain schedule": 1.0}
+_CHECKPOINTS = (1000, 2000, 5000, 10_000, 20_000, 50_000)
+_EXAMPLE_ANGLE = np.pi / 6
+_N_SHOWN = 1500
 METHODS = (f"online, gain {GAIN}", "online, plain", "K-means", "FastICA")
 
 
@@ -48,11 +42,6 @@ def run(*, quick: bool = False) -> Report:
     quick : bool, default=False
         Whether to take 5 seeds instead of 20, and one in 8 and 16 dimensions instead of five in
         8, 16 and 32.
-
-    Returns
-    -------
-    report : Report
-        Its numbers and its picture.
     """
     n_seeds, dimensions = (5, (8, 16)) if quick else (20, (8, 16, 32))
     n_high_seeds, n_high_samples = (1, 50_000) if quick else (5, 100_000)
@@ -92,41 +81,32 @@ def rotation(angle: float) -> FloatArray:
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-def example(n_samples: int = 20_000) -> dict[str, Any]:
+def example(n_samples: int = 20_000) -> Results:
     """Learn from one stream and from the same stream rotated: Fig. 5A and 5B.
 
     Returns
     -------
     shown : dict
-        For each, the first samples, W and the directions; and how far the rows of W from the
-        rotated stream are from the rotated rows of W, at most.
+        For each stream, the first samples, W and the directions; and the greatest difference
+        between W of the rotated stream and the rotated W of the other.
     """
-    shown: dict[str, Any] = {"seed": 0, "angle": EXAMPLE_ANGLE, "n_samples": n_samples}
+    shown: Results = {"seed": 0, "angle": _EXAMPLE_ANGLE, "n_samples": n_samples}
     weights = []
-    for name, angle in (("unmixed", 0.0), ("rotated", EXAMPLE_ANGLE)):
+    for name, angle in (("unmixed", 0.0), ("rotated", _EXAMPLE_ANGLE)):
         A = rotation(angle)
         X = make_sparse_sources(n_samples, 2, mixing=A, random_state=0)
-        weights.append(_learner(2, GAIN).partial_fit(X).components_)
+        weights.append(_network(2, GAIN).partial_fit(X).components_)
         shown[name] = {
-            "X": X[:N_SHOWN].tolist(),
+            "X": X[:_N_SHOWN].tolist(),
             "components": weights[-1].tolist(),
             "directions": A.T.tolist(),
         }
-    turned = weights[0] @ rotation(EXAMPLE_ANGLE).T
+    turned = weights[0] @ rotation(_EXAMPLE_ANGLE).T
     return {**shown, "rotation_error": float(np.abs(turned - weights[1]).max())}
 
 
-def measure_plane(
-    n_seeds: int, checkpoints: tuple[int, ...] = CHECKPOINTS
-) -> dict[str, dict[str, Any]]:
-    """Follow the rows of W of four units in the plane, over data sets and angles.
-
-    Parameters
-    ----------
-    n_seeds : int
-        Number of data sets, each with its own angle.
-    checkpoints : tuple of int
-        Numbers of samples after which to look, rising.
+def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> dict[str, Results]:
+    """Follow the rows of W of four units in the plane, over data sets, each with its own angle.
 
     Returns
     -------
@@ -135,16 +115,16 @@ def measure_plane(
         direction the cosine to the nearest row), ``rows`` (for each row that to the nearest
         direction, at the last checkpoint) and ``worst`` (the least over the four directions).
     """
-    measured: dict[str, dict[str, Any]] = {}
-    for name, gain in SCHEDULES.items():
+    measured: dict[str, Results] = {}
+    for name, gain in _SCHEDULES.items():
         directions, rows = [], []
         for seed in tqdm(range(n_seeds), desc=f"plane, {name}", disable=None):
             A = rotation(np.pi / 2 * seed / n_seeds)
             X = make_sparse_sources(checkpoints[-1], 2, mixing=A, random_state=seed)
-            net, path = _learner(2, gain), []
+            net, path = _network(2, gain), []
             for chunk in np.split(X, checkpoints[:-1]):
                 path.append(direction_alignment(net.partial_fit(chunk).components_, A.T))
-            directions.append([looked.direction_cosines.tolist() for looked in path])
+            directions.append([alignment.direction_cosines.tolist() for alignment in path])
             rows.append(path[-1].component_cosines.tolist())
         measured[name] = {
             "n_samples": list(checkpoints),
@@ -155,19 +135,10 @@ def measure_plane(
     return measured
 
 
-def measure_space(
-    dimensions: tuple[int, ...], n_seeds: int, n_samples: int
-) -> dict[str, dict[str, Any]]:
+def measure_space(dimensions: tuple[int, ...], n_seeds: int, n_samples: int) -> dict[str, Results]:
     """Look for the 2n sparse directions of n-dimensional data with 2n units.
 
-    Parameters
-    ----------
-    dimensions : tuple of int
-        Values of n.
-    n_seeds : int
-        Data sets of each, each with a random rotation of its own.
-    n_samples : int
-        Samples of each, the same for all methods.
+    Each of the `n_seeds` data sets has its own random rotation, and serves all methods.
 
     Returns
     -------
@@ -175,22 +146,22 @@ def measure_space(
         From n (as text) and method to ``found``, the share of directions found in each data set,
         and ``cosines``, that of each direction to the nearest row.
     """
-    measured: dict[str, dict[str, Any]] = {}
+    measured: dict[str, Results] = {}
     for n in dimensions:
-        of_n: dict[str, Any] = {name: {"found": [], "cosines": []} for name in METHODS}
+        of_n: Results = {name: {"found": [], "cosines": []} for name in METHODS}
         for seed in tqdm(range(n_seeds), desc=f"{n} dimensions", disable=None):
             A = ortho_group.rvs(n, random_state=seed)
             X = make_sparse_sources(n_samples, n, mixing=A, random_state=seed)
             for name, W in _rows_of_each_method(X, seed).items():
-                looked: DirectionAlignment = direction_alignment(W, A.T)
-                of_n[name]["found"].append(looked.found)
-                of_n[name]["cosines"].append(looked.direction_cosines.tolist())
+                alignment = direction_alignment(W, A.T)
+                of_n[name]["found"].append(alignment.found)
+                of_n[name]["cosines"].append(alignment.direction_cosines.tolist())
         measured[str(n)] = of_n
     return measured
 
 
-def summarise(results: dict[str, Any]) -> tuple[str, ...]:
-    """Put the main numbers in lines."""
+def summarise(results: Results) -> tuple[str, ...]:
+    """Return the main numbers, a line each."""
     lines = []
     for name, of_schedule in results["plane"].items():
         worst = np.array(of_schedule["worst"])[:, -1]
@@ -205,8 +176,8 @@ def summarise(results: dict[str, Any]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def draw(results: dict[str, Any]) -> "Figure":
-    """Draw what was measured, and nothing else."""
+def draw(results: Results) -> Figure:
+    """Draw the results."""
     axes = panels("AABBCC;DDDEEE", (13, 8.4))
     for letter, name in (("A", "unmixed"), ("B", "rotated")):
         shown, ax = results["example"][name], axes[letter]
@@ -219,7 +190,7 @@ def draw(results: dict[str, Any]) -> "Figure":
     return axes["A"].get_figure()  # type: ignore[return-value]
 
 
-def _learner(n_features: int, gain: float) -> OnlineSNMF:
+def _network(n_features: int, gain: float) -> OnlineSNMF:
     return OnlineSNMF(
         n_components=2 * n_features, rank_penalty=float(n_features**2), activity_gain=gain
     )
@@ -229,13 +200,13 @@ def _rows_of_each_method(X: FloatArray, seed: int) -> dict[str, FloatArray]:
     n = X.shape[1]
     centres = KMeans(2 * n, n_init=1, random_state=seed).fit(X).cluster_centers_
     mixing = FastICA(n, whiten="unit-variance", random_state=seed, max_iter=500).fit(X).mixing_.T
-    online = [_learner(n, gain).partial_fit(X).components_ for gain in SCHEDULES.values()]
+    online = [_network(n, gain).partial_fit(X).components_ for gain in _SCHEDULES.values()]
     return dict(zip(METHODS, (*online, centres, np.vstack([mixing, -mixing])), strict=True))
 
 
-def _draw_plane(plane: dict[str, Any], ax: "Axes") -> None:
-    looks = (("C0", "o-", None), ("C1", "s--", "///"))
-    for (name, of_schedule), (color, style, hatch) in zip(plane.items(), looks, strict=True):
+def _draw_plane(plane: Results, ax: Axes) -> None:
+    styles = (("C0", "o-", None), ("C1", "s--", "///"))
+    for (name, of_schedule), (color, style, hatch) in zip(plane.items(), styles, strict=True):
         T, worst = of_schedule["n_samples"], np.array(of_schedule["worst"])
         low, high = worst.min(axis=0), worst.max(axis=0)
         ax.fill_between(T, low, high, color=color, alpha=0.25, hatch=hatch, linewidth=0)
@@ -246,7 +217,7 @@ def _draw_plane(plane: dict[str, Any], ax: "Axes") -> None:
     ax.legend(loc="lower right", fontsize="small")
 
 
-def _draw_found(space: dict[str, Any], ax: "Axes") -> None:
+def _draw_found(space: Results, ax: Axes) -> None:
     places = np.arange(len(space))
     for k, (name, marker) in enumerate(zip(METHODS, "osD^", strict=True)):
         x = places + 0.18 * (k - 1.5)
@@ -262,7 +233,7 @@ def _draw_found(space: dict[str, Any], ax: "Axes") -> None:
     ax.legend(loc="center right", fontsize="small")
 
 
-def _draw_cosines(space: dict[str, Any], ax: "Axes") -> None:
+def _draw_cosines(space: Results, ax: Axes) -> None:
     for k, (name, hatch) in enumerate(zip(METHODS, ("", "///", "...", "xxx"), strict=True)):
         boxes = ax.boxplot(
             [1 - np.minimum(np.ravel(of_n[name]["cosines"]), 1) for of_n in space.values()],

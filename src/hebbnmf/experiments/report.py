@@ -1,4 +1,4 @@
-"""What an experiment hands over, and how it is saved: a picture twice, its numbers once."""
+"""The report of an experiment, saved as a picture (PNG and SVG) and its numbers (JSON)."""
 
 import json
 import platform
@@ -10,27 +10,31 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf import __version__
+from hebbnmf.engine.state import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Results = dict[str, Any]  # nested dictionaries of numbers, arrays and texts, as JSON holds them
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment that has been run.
+    """The parameters, results and figure of an experiment.
 
     Attributes
     ----------
     name : str
         Name of the figure, and of the files without their suffix.
     parameters : mapping
-        What was chosen: sizes, seeds, settings, with reasons where they are not the paper's.
+        Sizes, seeds and settings, with reasons where they are not the paper's.
     results : mapping
-        What was measured; all that the figure shows is here.
+        What was measured; contains all that the figure shows.
     summary : tuple of str
         The main numbers, a line each.
     figure : Figure
@@ -38,8 +42,8 @@ class Report:
     """
 
     name: str
-    parameters: Mapping[str, Any]
-    results: Mapping[str, Any]
+    parameters: Mapping[str, object]
+    results: Results
     summary: tuple[str, ...]
     figure: "Figure"
 
@@ -49,7 +53,7 @@ class Report:
         Parameters
         ----------
         folder : str or Path
-            Where to; made where it does not exist. Files of the same names are replaced.
+            Where to write; made if it does not exist. Files of the same names are replaced.
 
         Returns
         -------
@@ -58,7 +62,7 @@ class Report:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        # Inside the target, since a file can be replaced at once only within a file system.
+        # In the same folder: renaming is atomic only within a file system.
         with TemporaryDirectory(prefix=f".{self.name}-", dir=folder) as unfinished:
             return [draft.replace(folder / draft.name) for draft in self._write(Path(unfinished))]
 
@@ -91,7 +95,7 @@ def library_versions() -> dict[str, str]:
     return {"hebbnmf": __version__, "python": platform.python_version(), **libraries}
 
 
-def spread(values: Any) -> dict[str, float]:
+def spread(values: list[float] | FloatArray | NDArray[np.intp]) -> dict[str, float]:
     """Describe a distribution by its mean, standard deviation and quartiles.
 
     Examples
@@ -112,6 +116,6 @@ def spread(values: Any) -> dict[str, float]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """Turn arrays and numpy's numbers into what JSON knows."""
+def _plain(value: NDArray[np.generic] | np.generic) -> object:
+    """Convert arrays and numpy's numbers to lists and numbers, for JSON."""
     return value.tolist()

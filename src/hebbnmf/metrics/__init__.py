@@ -1,3 +1,20 @@
-"""How well a network did."""
+"""Measures of what a network has learned, and of its activity."""
 
-from hebbnmf.metrics.gabors import *  # noqa: F403
+from hebbnmf.metrics.biology import BiologicalReport, biological_report
+from hebbnmf.metrics.clusters import ClusterAgreement, cluster_agreement
+from hebbnmf.metrics.directions import DirectionAlignment, direction_alignment
+from hebbnmf.metrics.gabors import GaborFits, fit_gabors
+from hebbnmf.metrics.sparsity import ActivitySparsity, activity_sparsity
+
+__all__ = [
+    "ActivitySparsity",
+    "BiologicalReport",
+    "ClusterAgreement",
+    "DirectionAlignment",
+    "GaborFits",
+    "activity_sparsity",
+    "biological_report",
+    "cluster_agreement",
+    "direction_alignment",
+    "fit_gabors",
+]
