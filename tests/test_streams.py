@@ -639,8 +639,7 @@ def test_only_one_text_can_be_followed(tmp_path):
 
 def test_a_stream_ended_early_goes_on_at_the_next_row():
     X = np.arange(200.0).reshape(100, 2)
-    stream = open_stream(X)
-    stream.n_left = 30
+    stream = open_stream(X, limit=30)
     assert np.array_equal(np.concatenate(list(stream)), X[:30])
     again = open_stream(X)
     again.seek(stream.position)
