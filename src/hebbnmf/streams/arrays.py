@@ -1,7 +1,6 @@
 """Readers of arrays in memory, numpy's files, raw numbers and iterables."""
 
 import sys
-import weakref
 import zipfile
 from collections.abc import Generator, Iterable, Iterator
 from io import RawIOBase
@@ -18,7 +17,6 @@ from hebbnmf.streams.readers import (
     BlockReader,
     DType,
     FileReader,
-    FileSource,
     Formats,
     IndexedReader,
     RowNumbers,
@@ -54,16 +52,14 @@ class NpyReader(FileReader, IndexedReader):
 
     formats: ClassVar[Formats] = {"npy": (".npy",)}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        self._path = Path(file.path)
-        with self._path.open("rb") as opened:
-            self.n_rows, self._width, self._by_column, self._stored = _npy_header(opened, self.name)
-            self._start = opened.tell()
+    def _open(self) -> None:
+        with Path(self._path).open("rb") as file:
+            self.n_rows, self._width, self._by_column, self._stored = _npy_header(file, self.name)
+            self._start = file.tell()
         self._set_features(self._width)
 
     def _fetch(self, rows: RowNumbers) -> Array:
-        with self._path.open("rb", buffering=0) as file:
+        with Path(self._path).open("rb", buffering=0) as file:
             if isinstance(rows, slice) and not self._by_column:
                 block = np.empty((rows.stop - rows.start, self._width), self._stored)
                 self._fill(file, rows.start * self._width, block)
@@ -102,24 +98,21 @@ class NpzReader(FileReader, BlockReader):
 
     formats: ClassVar[Formats] = {"npz": (".npz",)}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        path, member = file.path, file.member
+    def _open(self) -> None:
         try:
-            self._zip = self._files.enter_context(zipfile.ZipFile(path))
+            self._zip = self._files.enter_context(zipfile.ZipFile(self._path))
         except zipfile.BadZipFile as error:
-            raise StreamError(f"{path} is no .npz file: {error}.") from error
+            raise StreamError(f"{self._path} is no .npz file: {error}.") from error
         names = [name.removesuffix(".npy") for name in self._zip.namelist()]
-        if not member and len(names) == 1:
-            member = names[0]
-        if member not in names:
+        if not self._member and len(names) == 1:
+            self._member = names[0]
+        if self._member not in names:
             raise StreamError(
-                f"{path} holds the arrays {', '.join(names)}: name one of them, as in "
-                f"'{path}::{names[0] if names else 'X'}'."
+                f"{self._path} holds the arrays {', '.join(names)}: name one of them, as in "
+                f"'{self._path}::{names[0] if names else 'X'}'."
             )
-        self._member = member + ".npy"
-        with self._zip.open(self._member) as opened:
-            self.n_rows, self._width, by_column, self._stored = _npy_header(opened, self.name)
+        with self._zip.open(self._member + ".npy") as file:
+            self.n_rows, self._width, by_column, self._stored = _npy_header(file, self.name)
         if by_column:
             raise StreamError(
                 f"{self.name} is stored column by column; save np.ascontiguousarray(X) instead."
@@ -127,7 +120,7 @@ class NpzReader(FileReader, BlockReader):
         self._set_features(self._width)
 
     def _blocks(self, start: int) -> Iterator[Array]:
-        with self._zip.open(self._member) as file:
+        with self._zip.open(self._member + ".npy") as file:
             _npy_header(file, self.name)
             _skip_bytes(file, start * self._width * self._stored.itemsize)
             if (yield from _raw_rows(file, self._width, self._stored)):
@@ -140,23 +133,21 @@ class RawReader(FileReader, BlockReader):
     formats: ClassVar[Formats] = {"float32": (), "float64": ()}
     from_stdin = True
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        if options.width is None:
+    def _open(self) -> None:
+        if self.options.width is None:
             raise StreamError(
                 f"width=None cannot be used for {self.name}: raw numbers do not say how many "
                 "make a row; pass width, the number of columns."
             )
-        self._width = options.width
-        self._stored = np.dtype(file.format).newbyteorder("<")
+        self._width = self.options.width
+        self._stored = np.dtype(self.options.format).newbyteorder("<")
         self._row_bytes = self._width * self._stored.itemsize
         self._begun = False
-        self._file = Path(file.path).open("rb") if self.repeatable else sys.stdin.buffer  # noqa: SIM115
+        self._file: IO[bytes] = sys.stdin.buffer
         if self.repeatable:
-            self._size = Path(file.path).stat().st_size
+            self._file = self._files.enter_context(Path(self._path).open("rb"))  # noqa: SIM115
+            self._size = Path(self._path).stat().st_size
             self.n_rows = self._size // self._row_bytes
-            # A stream may be dropped half read.
-            self._files.callback(weakref.finalize(self, self._file.close))
         self._set_features(self._width)
 
     def _blocks(self, start: int) -> Iterator[Array]:

@@ -38,12 +38,7 @@ def known_formats() -> tuple[str, ...]:
 
 
 def format_of(path: str | PathLike[str]) -> str:
-    """Return the name of a file's format, as its suffix tells it.
-
-    Parameters
-    ----------
-    path : str or path
-        Path of a file, which need not exist; "-" is standard input, which is CSV by default.
+    """Return the format of a path, which need not exist, by its suffix; "-" is CSV.
 
     Examples
     --------

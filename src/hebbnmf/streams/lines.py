@@ -2,10 +2,8 @@
 
 import gzip
 import os
-import stat
 import sys
 import time
-import weakref
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
@@ -24,6 +22,7 @@ class Lines:
         self.seekable = path != "-"
         self._size = 0
         self._ready: list[bytes] = []  # read from the file, but not taken yet
+        self._begun = b""  # a line whose end has not arrived yet
         self._file: BufferedIOBase
         if path == "-":
             self._file = cast(BufferedIOBase, sys.stdin.buffer)
@@ -32,9 +31,6 @@ class Lines:
         else:
             self._file = Path(path).open("rb")  # noqa: SIM115
             self._size = os.fstat(self._file.fileno()).st_size
-        if self.seekable:
-            # A stream may be dropped half read.
-            weakref.finalize(self, self._file.close)
 
     def take(self, n_lines: int) -> list[bytes]:
         """Return the next lines; fewer only at the end."""
@@ -57,7 +53,7 @@ class Lines:
         if byte == self.byte:
             return
         if self.seekable:
-            self._ready = []
+            self._ready, self._begun = [], b""
             found = (byte <= self._size or not self._size) and self._file.seek(byte) == byte
         else:
             while self.byte < byte and self.take(1):
@@ -86,16 +82,7 @@ class ArrivingLines(Lines):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._size = 0  # the file may have any size from now on
-        self._begun = b""  # a line whose end has not arrived
-        self._grows = False
-        if self.seekable and not path.endswith(".gz"):
-            self._grows = stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
-
-    def seek(self, byte: int, line: int) -> None:
-        """Go to a cursor."""
-        if self.seekable and byte != self.byte:
-            self._begun = b""
-        super().seek(byte, line)
+        self._grows = Path(path).is_file() and not path.endswith(".gz")
 
     def _receive(self, n_lines: int) -> None:  # noqa: ARG002
         while not self._ready:

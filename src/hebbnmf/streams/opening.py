@@ -3,7 +3,7 @@
 import glob
 import secrets
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,7 +17,7 @@ from hebbnmf.streams.arrays import ArrayReader, IterableReader
 from hebbnmf.streams.formats import format_of, known_formats, reader_of
 from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
-from hebbnmf.streams.readers import BadRows, FileSource, IndexedReader, Reader, StreamError
+from hebbnmf.streams.readers import BadRows, IndexedReader, Reader, StreamError
 from hebbnmf.streams.stream import Stream
 
 __all__ = ["open_stream"]
@@ -121,13 +121,11 @@ def open_stream(
 
 def _collect(options: ReadOptions | None, reading: dict[str, Any]) -> ReadOptions:
     """Return the options of reading, given as a record or as keywords."""
-    names = [field.name for field in fields(ReadOptions)]
-    for name, value in reading.items():
-        if name not in names:
-            raise TypeError(
-                f"{name}={value!r} cannot be used: open_stream takes "
-                f"{', '.join([*(open_stream.__kwdefaults__ or ()), *names])}."
-            )
+    known = [*(open_stream.__kwdefaults__ or ()), *(field.name for field in fields(ReadOptions))]
+    for name in reading.keys() - known:
+        raise TypeError(
+            f"{name}={reading[name]!r} cannot be used: open_stream takes {', '.join(known)}."
+        )
     if options is not None and reading:
         raise TypeError(
             f"options and {', '.join(reading)} cannot be used together: set them in the record."
@@ -172,18 +170,16 @@ def _expand(path: str) -> list[str]:
 
 
 def _open_file(path: str, options: ReadOptions, bad: BadRows, *, follow: bool) -> Reader:
-    name, _, member = path.partition("::")
-    file = FileSource(name, member, options.format or format_of(name), follow)
-    reader = reader_of(file.format)
-    if name == "-" and not reader.from_stdin:
+    kind = options.format or format_of(path)
+    reader = reader_of(kind)
+    if path == "-" and not reader.from_stdin:
         piped = [known for known in known_formats() if reader_of(known).from_stdin]
         raise StreamError(
-            f"format={file.format!r} cannot be read from standard input: pipe one of "
-            f"{', '.join(piped)}."
+            f"format={kind!r} cannot be read from standard input: pipe one of {', '.join(piped)}."
         )
     if follow and not reader.is_text:
         texts = [known for known in known_formats() if reader_of(known).is_text]
         raise StreamError(
-            f"{name} of format {file.format} cannot be followed: only text can, {', '.join(texts)}."
+            f"{path} of format {kind} cannot be followed: only text can, {', '.join(texts)}."
         )
-    return reader(file, options, bad)
+    return reader(path, replace(options, format=kind), bad, follow=follow)

@@ -1,9 +1,8 @@
 """Options of reading: which columns and rows of a source, in which format and type."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
+from operator import index
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -57,32 +56,20 @@ class ReadOptions:
     format: str | None = None
 
     def __post_init__(self) -> None:
-        for name, rule in _RULES.items():
-            check_parameter(name, getattr(self, name), rule)
         plain: dict[str, object] = {"dtype": np.dtype(self.dtype).name}
-        if self.columns is not None:
-            plain["columns"] = tuple(c if isinstance(c, str) else int(c) for c in self.columns)
-        if self.width is not None:
-            plain["width"] = int(self.width)
+        if self.columns is not None and not isinstance(self.columns, str):
+            plain["columns"] = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+        for name, rule in _RULES.items():
+            check_parameter(name, getattr(self, name), rule)
 
 
-def _are_columns(value: Any) -> bool:
-    is_list = isinstance(value, Collection) and not isinstance(value, str)
-    return (
-        is_list and len(value) > 0 and all(isinstance(column, str | Integral) for column in value)
-    )
-
-
-def _is_float_type(value: Any) -> bool:
-    return np.dtype(value) in (np.float32, np.float64)
-
-
+_COLUMNS = Rule("a list of at least one name or number", lambda v: isinstance(v, tuple) and v != ())
 _RULES = {
-    "columns": optional(Rule("a list of at least one name or number", _are_columns)),
+    "columns": optional(_COLUMNS),
     "header": Rule("'auto', True or False", lambda v: v == "auto" or isinstance(v, bool)),
-    "dtype": Rule("float32 or float64", _is_float_type),
+    "dtype": one_of("float32", "float64"),
     "on_bad_row": one_of("raise", "skip"),
     "width": optional(COUNT),
 }

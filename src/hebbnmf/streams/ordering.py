@@ -192,12 +192,13 @@ class IndexedChain(IndexedReader):
             self._files.callback(reader.close)
         self._readers = readers
         self._ends = np.cumsum([reader.n_rows for reader in readers])
-        self.n_rows = int(self._ends[-1])
+        self._starts = [0, *self._ends.tolist()]
+        self.n_rows = self._starts[-1]
 
     def place(self, row: int, feature: int) -> str:
         """Name a value in its file."""
         i = int(np.searchsorted(self._ends, row, side="right"))
-        return self._readers[i].place(row - self._first_row(i), feature)
+        return self._readers[i].place(row - self._starts[i], feature)
 
     def _fetch(self, rows: RowNumbers) -> Array:
         """Fetch each row from its file; columns are chosen there."""
@@ -206,11 +207,8 @@ class IndexedChain(IndexedReader):
         block = np.empty((len(numbers), self.n_features))
         for i in np.unique(files).tolist():
             here = files == i
-            block[here] = self._readers[i].fetch(numbers[here] - self._first_row(i))
+            block[here] = self._readers[i].fetch(numbers[here] - self._starts[i])
         return block
-
-    def _first_row(self, i: int) -> int:
-        return int(self._ends[i]) - self._readers[i].n_rows
 
 
 def _permutation(n: int, *key: int) -> NDArray[np.intp]:

@@ -5,13 +5,14 @@ where file, row and column are still known. The readers themselves are in `array
 memory and in numpy's files), `text` (CSV, TSV, JSON lines) and `tables` (Parquet, Arrow, HDF5).
 """
 
+import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ class Reader(ABC):
     live = False  # rows are returned as they arrive, however few
     seed: int | None = None
     _chosen: list[int] | None = None
+    _damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
     def __init__(self, name: str, options: ReadOptions, bad: BadRows) -> None:
         self.name = name  # of the source, for messages
@@ -67,6 +69,7 @@ class Reader(ABC):
         self.bad = bad
         self.dtype: DType = np.dtype(options.dtype)
         self._files = ExitStack()
+        weakref.finalize(self, self._files.close)  # a stream may be dropped half read
 
     def tell(self) -> Cursor:
         """Return the cursor: what `seek` needs to go on from here."""
@@ -103,7 +106,7 @@ class Reader(ABC):
         """Turn the many errors of a file that is damaged, cut or gone into one."""
         try:
             yield
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except self._damage as error:
             raise StreamError(f"{self.name} cannot be read: {error}; restore it.") from error
 
     def place(self, row: int, feature: int) -> str:
@@ -156,26 +159,25 @@ class Reader(ABC):
         )
 
 
-class FileSource(NamedTuple):
-    """A file to read; the path "-" is standard input."""
-
-    path: str
-    member: str  # the array or dataset in the file, if it is named
-    format: str
-    follow: bool  # whether to wait for rows that are yet to be written
-
-
 class FileReader(Reader):
-    """A reader of files, with what the registry of formats needs to know."""
+    """A reader of a file, or of an array in it ("path::name"), or of standard input ("-")."""
 
     formats: ClassVar[Formats]  # names of the formats that it reads, with the suffixes of each
     is_text: ClassVar[bool] = False  # files may be compressed by gzip, or followed as they grow
     from_stdin: ClassVar[bool] = False  # standard input can be read too
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        name = f"{file.path}::{file.member}" if file.member else file.path
-        super().__init__("standard input" if file.path == "-" else name, options, bad)
-        self.repeatable = file.path != "-"
+    def __init__(
+        self, path: str, options: ReadOptions, bad: BadRows, *, follow: bool = False
+    ) -> None:
+        super().__init__("standard input" if path == "-" else path, options, bad)
+        self._path, _, self._member = path.partition("::")
+        self.repeatable = path != "-"
+        self.live = follow
+        self._open()
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the file and set the features."""
 
 
 class IndexedReader(Reader):

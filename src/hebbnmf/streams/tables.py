@@ -2,20 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.readers import (
     Array,
-    BadRows,
     BlockReader,
     FileReader,
-    FileSource,
     Formats,
     IndexedReader,
     RowNumbers,
@@ -30,11 +26,31 @@ _BATCH = 2**18
 _Untyped = Any
 
 
-class _TableReader(FileReader, BlockReader):
+class _OptionalReader(FileReader):
+    """A reader that needs an optional package."""
+
+    def _import(self, name: str, extra: str) -> _Untyped:
+        """Import the package, and make sure that there is a file to read with it."""
+        try:
+            package = import_module(name)
+        except ImportError as error:
+            raise ImportError(
+                f"{self.name} needs {name}: install it with pip install 'hebbnmf[{extra}]'."
+            ) from error
+        Path(self._path).open("rb").close()  # a missing file is reported by the system
+        return package
+
+
+class _TableReader(_OptionalReader, BlockReader):
     """What Parquet and Arrow files share: named columns, of which the numeric ones are read."""
 
+    def _open(self) -> None:
+        self._arrow = self._import("pyarrow", "arrow")
+        self._damage += (self._arrow.ArrowInvalid,)
+
     def _set_fields(self, schema: _Untyped) -> None:
-        types = import_module("pyarrow").types
+        """Set the features from the fields of a table."""
+        types = self._arrow.types
         # pandas stores the index of a frame in such columns; it is no feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
         self._set_features(len(names), names)
@@ -56,24 +72,17 @@ class _TableReader(FileReader, BlockReader):
             rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
         return rows
 
-    @contextmanager
-    def _arrow_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except import_module("pyarrow").ArrowInvalid as error:
-            raise StreamError(f"{self.name} cannot be read: {error}; restore the file.") from error
-
 
 class ParquetReader(_TableReader):
     """Rows of a Parquet file, a batch at a time."""
 
     formats: ClassVar[Formats] = {"parquet": (".parquet",)}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        parquet = _import_optional("pyarrow.parquet", "arrow", self.name)
-        with self._arrow_errors():
-            self._file = self._files.enter_context(parquet.ParquetFile(Path(file.path)))
+    def _open(self) -> None:
+        super()._open()
+        parquet = import_module("pyarrow.parquet")
+        with self.readable():
+            self._file = self._files.enter_context(parquet.ParquetFile(self._path))
         self.n_rows = self._file.metadata.num_rows
         self._set_fields(self._file.schema_arrow)
 
@@ -91,10 +100,9 @@ class ParquetReader(_TableReader):
             columns=self._names,
             use_threads=False,
         )
-        with self._arrow_errors():
-            for batch in batches:
-                yield self._matrix(batch)[start:]
-                start = max(start - batch.num_rows, 0)
+        for batch in batches:
+            yield self._matrix(batch)[start:]
+            start = max(start - batch.num_rows, 0)
 
 
 class ArrowReader(_TableReader):
@@ -102,47 +110,43 @@ class ArrowReader(_TableReader):
 
     formats: ClassVar[Formats] = {"arrow": (".arrow", ".feather")}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        arrow = _import_optional("pyarrow", "arrow", self.name)
-        # Not memory-mapped: a mapped file that shrinks kills the process.
-        opened = self._files.enter_context(arrow.OSFile(file.path))
-        with self._arrow_errors():
-            self._file = import_module("pyarrow.ipc").open_file(opened)
+    def _open(self) -> None:
+        super()._open()
+        with self.readable():
+            # Not memory-mapped: a mapped file that shrinks kills the process.
+            file = self._files.enter_context(self._arrow.OSFile(self._path))
+            self._file = self._arrow.ipc.open_file(file)
         self._set_fields(self._file.schema)
 
     def _blocks(self, start: int) -> Iterator[Array]:
-        with self._arrow_errors():
-            for number in range(self._file.num_record_batches):
-                batch = self._file.get_batch(number)
-                for row in range(start, batch.num_rows, self._batch_rows):
-                    yield self._matrix(batch.slice(row, self._batch_rows))
-                start = max(start - batch.num_rows, 0)
+        for number in range(self._file.num_record_batches):
+            batch = self._file.get_batch(number)
+            for row in range(start, batch.num_rows, self._batch_rows):
+                yield self._matrix(batch.slice(row, self._batch_rows))
+            start = max(start - batch.num_rows, 0)
         if start:
             raise EOFError(f"the stream should go on {start} rows after its end")
 
 
-class Hdf5Reader(FileReader, IndexedReader):
+class Hdf5Reader(_OptionalReader, IndexedReader):
     """Rows of a dataset in an HDF5 file, such as a series in an NWB file."""
 
     formats: ClassVar[Formats] = {"hdf5": (".h5", ".hdf5", ".nwb")}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        path, dataset = file.path, file.member
-        h5py = _import_optional("h5py", "hdf5", self.name)
-        Path(path).open("rb").close()  # report a missing file as for other formats
+    def _open(self) -> None:
+        h5py, dataset = self._import("h5py", "hdf5"), self._member
         with self.readable():
-            opened = self._files.enter_context(h5py.File(path, "r"))
-        if not dataset or not isinstance(opened.get(dataset), h5py.Dataset):
-            found = _find_matrices(opened, h5py)
+            file = self._files.enter_context(h5py.File(self._path, "r"))
+        if not dataset or not isinstance(file.get(dataset), h5py.Dataset):
+            found = _find_matrices(file, h5py)
             if dataset or len(found) != 1:
+                example = f"{self._path}::{found[0] if found else '/data'}"
                 raise StreamError(
                     f"{self.name} is not one dataset: name one of the matrices in the file, as in "
-                    f"'{path}::{found[0] if found else '/data'}' (it has: {', '.join(found)})."
+                    f"{example!r} (it has: {', '.join(found)})."
                 )
             dataset = found[0]
-        self._data = opened[dataset]
+        self._data = file[dataset]
         check_matrix(self._data.shape, self._data.dtype, self.name)
         self.n_rows = self._data.shape[0]
         self._set_features(self._data.shape[1])
@@ -167,12 +171,3 @@ def _find_matrices(file: _Untyped, h5py: _Untyped) -> list[str]:
 
     file.visititems(visit)
     return found
-
-
-def _import_optional(module: str, extra: str, name: str) -> _Untyped:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{name} needs {module.split('.')[0]}: install it with pip install 'hebbnmf[{extra}]'."
-        ) from error

@@ -9,8 +9,7 @@ import numpy as np
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.lines import ArrivingLines, Lines
-from hebbnmf.streams.options import ReadOptions
-from hebbnmf.streams.readers import Array, BadRows, FileReader, FileSource, Formats, StreamError
+from hebbnmf.streams.readers import Array, FileReader, Formats, StreamError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Lines parsed at a time: as text they take several times the memory of their numbers.
@@ -26,12 +25,10 @@ class _TextReader(FileReader):
     is_text = True
     from_stdin = True
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        self._lines = ArrivingLines(file.path) if file.follow else Lines(file.path)
+    def _open(self) -> None:
+        self._lines = ArrivingLines(self._path) if self.live else Lines(self._path)
         self._files.callback(self._lines.close)
         self._start = (0, 0)
-        self.live = file.follow
 
     def tell(self) -> list[int]:
         """Return the numbers of bytes and lines before the next line."""
@@ -98,9 +95,9 @@ class DelimitedReader(_TextReader):
 
     formats: ClassVar[Formats] = {"csv": (".csv",), "tsv": (".tsv",)}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
-        self._delimiter = "\t" if file.format == "tsv" else ","
+    def _open(self) -> None:
+        super()._open()
+        self._delimiter = "\t" if self.options.format == "tsv" else ","
         line = b"\n"
         while line.isspace():
             taken = self._lines.take(1)
@@ -111,11 +108,10 @@ class DelimitedReader(_TextReader):
             fields = self._fields(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
             raise StreamError(f"{self.name}, line {self._lines.line}: {error}.") from error
-        by_name = any(isinstance(column, str) for column in options.columns or ())
+        by_name = any(isinstance(column, str) for column in self.options.columns or ())
         names = None
-        if options.header is True or (
-            options.header == "auto" and (by_name or _looks_like_header(fields))
-        ):
+        header = self.options.header
+        if header is True or (header == "auto" and (by_name or _looks_like_header(fields))):
             names = [field.strip() for field in fields]
             self._start = (self._lines.byte, self._lines.line)
         else:
@@ -170,8 +166,8 @@ class JsonReader(_TextReader):
 
     formats: ClassVar[Formats] = {"jsonl": (".jsonl", ".ndjson")}
 
-    def __init__(self, file: FileSource, options: ReadOptions, bad: BadRows) -> None:
-        super().__init__(file, options, bad)
+    def _open(self) -> None:
+        super()._open()
         sample = None
         while sample is None:
             self._start = (self._lines.byte, self._lines.line)
