@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 import numpy as np
+from numpy.lib import format as npy
 
 from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.readers import (
@@ -143,11 +144,13 @@ class RawReader(FileReader, BlockReader):
         self._stored = np.dtype(self.options.format).newbyteorder("<")
         self._row_bytes = self._width * self._stored.itemsize
         self._begun = False
-        self._file: IO[bytes] = sys.stdin.buffer
+        self._file: IO[bytes]
         if self.repeatable:
             self._file = self._files.enter_context(Path(self._path).open("rb"))  # noqa: SIM115
             self._size = Path(self._path).stat().st_size
             self.n_rows = self._size // self._row_bytes
+        else:
+            self._file = sys.stdin.buffer
         self._set_features(self._width)
 
     def _blocks(self, start: int) -> Iterator[Array]:
@@ -223,13 +226,9 @@ def _column_names(X: object) -> list[str] | None:
 def _npy_header(file: IO[bytes], name: str) -> tuple[int, int, bool, DType]:
     """Read the header of a `.npy` file: rows, columns, whether stored by column, type."""
     try:
-        version = np.lib.format.read_magic(file)
-        parse = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, by_column, stored = parse(file)
+        is_first = npy.read_magic(file) == (1, 0)
+        read_header = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        shape, by_column, stored = read_header(file)
     except (ValueError, EOFError) as error:
         raise StreamError(f"{name} is no .npy file: {error}.") from error
     check_matrix(shape, stored, name)

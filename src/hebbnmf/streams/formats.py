@@ -24,12 +24,7 @@ _READERS: tuple[type[FileReader], ...] = (
     RawReader,
 )
 _BY_NAME = {name: reader for reader in _READERS for name in reader.formats}
-_BY_SUFFIX = {
-    suffix: name
-    for reader in _READERS
-    for name, suffixes in reader.formats.items()
-    for suffix in suffixes
-}
+_BY_SUFFIX = {suffix: name for name, reader in _BY_NAME.items() for suffix in reader.formats[name]}
 
 
 def known_formats() -> tuple[str, ...]:

@@ -94,14 +94,14 @@ def open_stream(
     if follow and (shuffle or epochs > 1):
         raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
     reader = _open_source(source, options, follow=follow, indexed=shuffle)
-    width = options.width
-    if width is not None and options.columns is None and reader.n_features != width:
-        raise StreamError(f"{reader.name} has {reader.n_features} columns, but width={width}.")
+    n_features = reader.n_features
+    if options.columns is None and options.width not in (None, n_features):
+        raise StreamError(f"{reader.name} has {n_features} columns, but width={options.width}.")
     if epochs > 1 and not reader.repeatable:
         raise StreamError(
             f"{reader.name} can be read only once, but epochs={epochs}; write it to a file first."
         )
-    row_bytes = reader.n_features * np.dtype(options.dtype).itemsize
+    row_bytes = n_features * np.dtype(options.dtype).itemsize
     chunk_rows = max(chunk_bytes // row_bytes // BLOCK, 1) * BLOCK
     if shuffle:
         seed = secrets.randbits(32) if random_state is None else int(random_state)

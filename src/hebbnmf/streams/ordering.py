@@ -71,9 +71,8 @@ class Permuted(_WrappingReader):
         if not len(rows):
             return None
         self.row += len(rows)
-        return self._clean(
-            self._reader.fetch(rows), lambda i, j: self._reader.place(int(rows[i]), j)
-        )
+        fetched = self._reader.fetch(rows)
+        return self._clean(fetched, lambda i, j: self._reader.place(int(rows[i]), j))
 
 
 class Windowed(_WrappingReader):
@@ -143,9 +142,8 @@ class Chain(_WrappingReader):
 
     def __init__(self, openers: Sequence[Callable[[], Reader]]) -> None:
         super().__init__(openers[0]())
-        self.n_rows = None
-        self._openers = openers
-        self._number = 0
+        self.n_rows = None  # files that are not open yet are not counted
+        self._openers, self._number = openers, 0
 
     def tell(self) -> list[Cursor]:
         """Return the file's number, and the cursor in it."""
@@ -212,10 +210,8 @@ class IndexedChain(IndexedReader):
 
 
 def _permutation(n: int, *key: int) -> NDArray[np.intp]:
-    """Return the permutation of n items that belongs to a key of integers.
-
-    RandomState, unlike Generator, promises the same numbers in every version of numpy.
-    """
+    """Return the permutation of n items that belongs to a key of integers."""
+    # RandomState, unlike Generator, promises the same numbers in every version of numpy.
     bits = np.random.MT19937(np.random.SeedSequence(key))
     return np.random.RandomState(bits).permutation(n)
 

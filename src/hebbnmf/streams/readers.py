@@ -97,9 +97,7 @@ class Reader(ABC):
                 missing -= len(part)
                 if self.live and len(part):
                     break
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([self._no_rows(), *parts])
+        return parts[0] if len(parts) == 1 else np.concatenate([self._no_rows(), *parts])
 
     @contextmanager
     def readable(self) -> Iterator[None]:
@@ -154,9 +152,8 @@ class Reader(ABC):
     def _column(self, feature: int) -> str:
         if self.feature_names is not None:
             return f"column {self.feature_names[feature]!r}"
-        return (
-            f"column {feature if self._chosen is None else self._chosen[feature]} (counted from 0)"
-        )
+        number = feature if self._chosen is None else self._chosen[feature]
+        return f"column {number} (counted from 0)"
 
 
 class FileReader(Reader):
@@ -169,9 +166,9 @@ class FileReader(Reader):
     def __init__(
         self, path: str, options: ReadOptions, bad: BadRows, *, follow: bool = False
     ) -> None:
-        super().__init__("standard input" if path == "-" else path, options, bad)
         self._path, _, self._member = path.partition("::")
-        self.repeatable = path != "-"
+        super().__init__("standard input" if self._path == "-" else path, options, bad)
+        self.repeatable = self._path != "-"
         self.live = follow
         self._open()
 
@@ -249,6 +246,4 @@ def check_matrix(shape: tuple[int, ...], dtype: DType, name: str) -> None:
 
 def describe(n_features: int, names: list[str] | None) -> str:
     """Return in words which columns there are, for messages."""
-    if names is None:
-        return f"{n_features} columns without names"
-    return f"the columns {', '.join(names)}"
+    return f"the columns {', '.join(names)}" if names else f"{n_features} columns without names"

@@ -57,8 +57,7 @@ class Stream:
         self._n_logged = 0
         self._untouched = True
         self.chunk_rows = chunk_rows
-        self.n_features = reader.n_features
-        self.feature_names = reader.feature_names
+        self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.n_rows = reader.n_rows
         self._epoch = 0
         reader.begin(0)
@@ -115,13 +114,8 @@ class Stream:
     def seek(self, position: Position) -> None:
         """Go to a position of this stream, or of another one opened in the same way.
 
-        Rows before it do not count towards the limit.
-
-        Parameters
-        ----------
-        position : dict
-            A `position` taken earlier. Standard input and generators, which cannot go back, must
-            begin anew from their first row; rows before the position are skipped.
+        Standard input and generators, which cannot go back, must begin anew from their first row;
+        rows before the position are skipped. They do not count towards the limit.
         """
         if self._seed_drawn and isinstance(position.get("seed"), int):
             self._reader.seed = position["seed"]
@@ -148,14 +142,9 @@ class Stream:
         self.total = self._n_to_come()
 
     def require(self, n_features: int, feature_names: Sequence[str] | None) -> None:
-        """Raise for a source whose columns are not those that a model has learned.
+        """Raise unless the columns, by number and by name, are those that a model has learned.
 
-        Parameters
-        ----------
-        n_features : int
-            Number of columns that the model learned.
-        feature_names : sequence of str or None
-            Their names, if they had any; a source without names matches all.
+        Names are compared only where both the source and the model have them.
         """
         own, learned = self.feature_names, None if feature_names is None else list(feature_names)
         if self.n_features != n_features or (own and learned and own != learned):

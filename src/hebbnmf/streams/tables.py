@@ -21,31 +21,14 @@ from hebbnmf.streams.readers import (
 
 # Numbers in a batch of rows: bounds memory where tables are wide.
 _BATCH = 2**18
-
-# pyarrow and h5py carry no types.
-_Untyped = Any
+_Untyped = Any  # pyarrow and h5py carry no types
 
 
-class _OptionalReader(FileReader):
-    """A reader that needs an optional package."""
-
-    def _import(self, name: str, extra: str) -> _Untyped:
-        """Import the package, and make sure that there is a file to read with it."""
-        try:
-            package = import_module(name)
-        except ImportError as error:
-            raise ImportError(
-                f"{self.name} needs {name}: install it with pip install 'hebbnmf[{extra}]'."
-            ) from error
-        Path(self._path).open("rb").close()  # a missing file is reported by the system
-        return package
-
-
-class _TableReader(_OptionalReader, BlockReader):
+class _TableReader(FileReader, BlockReader):
     """What Parquet and Arrow files share: named columns, of which the numeric ones are read."""
 
     def _open(self) -> None:
-        self._arrow = self._import("pyarrow", "arrow")
+        self._arrow = _import_for(self._path, "pyarrow", "arrow")
         self._damage += (self._arrow.ArrowInvalid,)
 
     def _set_fields(self, schema: _Untyped) -> None:
@@ -82,7 +65,7 @@ class ParquetReader(_TableReader):
         super()._open()
         parquet = import_module("pyarrow.parquet")
         with self.readable():
-            self._file = self._files.enter_context(parquet.ParquetFile(self._path))
+            self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
         self.n_rows = self._file.metadata.num_rows
         self._set_fields(self._file.schema_arrow)
 
@@ -128,13 +111,13 @@ class ArrowReader(_TableReader):
             raise EOFError(f"the stream should go on {start} rows after its end")
 
 
-class Hdf5Reader(_OptionalReader, IndexedReader):
+class Hdf5Reader(FileReader, IndexedReader):
     """Rows of a dataset in an HDF5 file, such as a series in an NWB file."""
 
     formats: ClassVar[Formats] = {"hdf5": (".h5", ".hdf5", ".nwb")}
 
     def _open(self) -> None:
-        h5py, dataset = self._import("h5py", "hdf5"), self._member
+        h5py, dataset = _import_for(self._path, "h5py", "hdf5"), self._member
         with self.readable():
             file = self._files.enter_context(h5py.File(self._path, "r"))
         if not dataset or not isinstance(file.get(dataset), h5py.Dataset):
@@ -171,3 +154,15 @@ def _find_matrices(file: _Untyped, h5py: _Untyped) -> list[str]:
 
     file.visititems(visit)
     return found
+
+
+def _import_for(path: str, package: str, extra: str) -> _Untyped:
+    """Import the package that a file needs, and raise if there is no such file."""
+    try:
+        module = import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"{path} needs {package}: install it with pip install 'hebbnmf[{extra}]'."
+        ) from error
+    Path(path).open("rb").close()  # the packages raise errors of many kinds instead
+    return module

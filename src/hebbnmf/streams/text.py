@@ -145,13 +145,12 @@ class DelimitedReader(_TextReader):
         if len(fields) != self._width:
             raise ValueError(f"it has {len(fields)} fields where the first had {self._width}")
         chosen = range(self._width) if self._chosen is None else self._chosen
-        return [self._value(fields[j], i) for i, j in enumerate(chosen)]
-
-    def _value(self, field: str, feature: int) -> float:
-        value = _number(field)
-        if value is None:
-            raise ValueError(f"{self._column(feature)}: {field.strip()[:40]!r} is not a number")
-        return value
+        values = []
+        for i, j in enumerate(chosen):
+            if (value := _number(fields[j])) is None:
+                raise ValueError(f"{self._column(i)}: {fields[j].strip()[:40]!r} is not a number")
+            values.append(value)
+        return values
 
     def _fields(self, line: bytes) -> list[str]:
         text = line.decode("utf-8", errors="replace").replace("\0", "\ufffd").strip("\r\n")
