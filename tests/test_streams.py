@@ -1,5 +1,6 @@
 """Streams: the same rows from every source, resumable anywhere, bad rows named."""
 
+import dataclasses
 import gzip
 import io
 import json
@@ -15,7 +16,7 @@ import polars as pl
 import pytest
 
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.streams import StreamError, open_stream
+from hebbnmf.streams import ReadOptions, StreamError, format_of, known_formats, open_stream
 
 h5py = pytest.importorskip("h5py")
 pa = pytest.importorskip("pyarrow")
@@ -211,7 +212,7 @@ def test_windows_are_shuffled_without_losing_or_mixing_rows():
     assert np.mean(np.abs(rows - X[:, 0])) > window / 5
 
 
-def test_a_seed_is_drawn_and_told_where_none_is_given(X):
+def test_a_seed_is_drawn_and_kept_where_none_is_given(X):
     stream = open_stream(X, shuffle=True)
     seed = stream.position["seed"]
     again = open_stream(X, shuffle=True, random_state=seed)
@@ -365,7 +366,7 @@ def test_a_number_beyond_float32_is_a_bad_row():
         ("flower,n\nrose,4\n", {"columns": ["n"]}, ["n"], [[4]]),
     ],
 )
-def test_a_header_is_found_or_told(tmp_path, content, options, names, rows):
+def test_a_header_is_found_or_declared(tmp_path, content, options, names, rows):
     path = tmp_path / "x.csv"
     path.write_text(content)
     stream = open_stream(path, **options)
@@ -514,7 +515,11 @@ def test_a_missing_file_and_a_folder_are_reported_by_the_system(tmp_path, name):
         (np.zeros((3, 3)), {"width": 4}, "has 3 columns, but width=4"),
         (np.zeros((3, 3)), {"on_bad_row": "drop"}, "on_bad_row='drop'"),
         (np.zeros((3, 3)), {"header": "yes"}, "header='yes'"),
-        (np.zeros((3, 3)), {"dtype": int}, "dtype"),
+        (np.zeros((3, 3)), {"dtype": int}, "dtype='int64' cannot be used"),
+        (np.zeros((3, 3)), {"columns": []}, "at least one name or number"),
+        (np.zeros((3, 3)), {"columns": "ab"}, "columns='ab' cannot be used"),
+        (np.zeros((3, 3)), {"width": 0}, "width=0 cannot be used"),
+        (np.zeros((3, 3)), {"limit": -1}, "limit=-1 cannot be used"),
         (np.zeros((3, 3)), {"epochs": 0}, "epochs=0"),
     ],
 )
@@ -637,14 +642,162 @@ def test_only_one_text_can_be_followed(tmp_path):
         open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], follow=True)
 
 
-def test_a_stream_ended_early_goes_on_at_the_next_row():
-    X = np.arange(200.0).reshape(100, 2)
-    stream = open_stream(X)
-    stream.n_left = 30
-    assert np.array_equal(np.concatenate(list(stream)), X[:30])
-    again = open_stream(X)
-    again.seek(stream.position)
-    assert np.array_equal(np.concatenate(list(again)), X[30:])
+# Limits and lengths -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["array", "x.csv", "x.parquet", "npy files", "csv pattern"])
+def test_a_limited_stream_ends_where_another_goes_on(every, kind, shuffle):
+    source, _ = every[kind]
+    options = {"epochs": 2, "chunk_bytes": SMALL, "shuffle": shuffle, "random_state": 1}
+    whole = np.vstack(list(open_stream(source, **options)))
+    limit = N_ROWS + 2 * BLOCK + 5  # in the second epoch, inside a chunk
+    limited = open_stream(source, limit=limit, **options)
+    np.testing.assert_array_equal(np.vstack(list(limited)), whole[:limit])
+    again = open_stream(source, limit=BLOCK, **options)
+    again.seek(json.loads(json.dumps(limited.position)))
+    np.testing.assert_array_equal(np.vstack(list(again)), whole[limit : limit + BLOCK])
+
+
+def test_a_limit_of_no_rows_gives_none_and_leaves_the_position(X):
+    stream = open_stream(X, limit=0)
+    before = stream.position
+    assert list(stream) == []
+    assert stream.position == before
+    assert stream.total == 0
+
+
+def test_an_empty_source_is_welcome_where_allowed(tmp_path):
+    with pytest.raises(StreamError, match="no row to give"):
+        next(open_stream(np.zeros((0, 3))))
+    assert list(open_stream(np.zeros((0, 3)), allow_empty=True, epochs=2)) == []
+    (tmp_path / "x.csv").write_text("a,b\n")
+    assert list(open_stream(tmp_path / "x.csv", allow_empty=True)) == []
+
+
+COUNTED = {"array", "x.npy", "fortran.npy", "x.npz::X", "x.parquet", "x.h5", "raw"}
+COUNTED |= {"x.nwb::/acquisition/lfp/data"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_rows_is_known_where_the_format_tells_it(every, kind):
+    source, options = every[kind]
+    stream = open_stream(source, epochs=3, **options)
+    assert stream.n_rows == (N_ROWS if kind in COUNTED else None)
+    assert stream.total == (3 * N_ROWS if kind in COUNTED else None)
+    assert open_stream(source, limit=50, **options).total == 50
+    if kind != "fortran.npy":
+        shuffled = open_stream(source, shuffle=True, **options)
+        assert shuffled.n_rows == (N_ROWS if kind in COUNTED | {"npy files"} else None)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", sorted(COUNTED - {"fortran.npy"}))
+def test_the_total_is_that_of_the_rows_to_come(every, kind, shuffle):
+    source, options = every[kind]
+    options = {**options, "chunk_bytes": SMALL, "shuffle": shuffle, "random_state": 3}
+    stream = open_stream(source, epochs=2, **options)
+    for _ in range(4):  # into the second epoch
+        next(stream)
+    for more in ({}, {"limit": 100}):
+        again = open_stream(source, epochs=2, **options, **more)
+        again.seek(stream.position)
+        assert again.total == sum(map(len, again))
+    ended = open_stream(source, epochs=1, **options)
+    ended.seek(stream.position)  # of an epoch that it does not have: read to its end
+    assert ended.total == sum(map(len, ended)) == N_ROWS - 2 * BLOCK
+
+
+def test_rows_left_out_are_counted_among_those_stored():
+    stream = open_stream([np.eye(3)], on_bad_row="skip")
+    assert stream.n_rows is None
+    stream = open_stream(np.array([[1.0], [np.nan]]), on_bad_row="skip")
+    assert stream.n_rows == stream.total == 2
+    assert len(next(stream)) == 1
+
+
+# Options and formats ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"columns": ["a", 2], "header": False, "dtype": np.float32, "on_bad_row": "skip"},
+        {"columns": np.array([1, 0]), "dtype": np.dtype("float64"), "width": 3, "format": "csv"},
+        {"columns": range(2), "dtype": float},
+    ],
+)
+def test_options_of_reading_survive_json(options):
+    record = ReadOptions(**options)
+    stored = json.loads(json.dumps(dataclasses.asdict(record)))
+    assert ReadOptions(**stored) == record
+    assert stored["dtype"] in ("float32", "float64")
+    assert hash(record) == hash(ReadOptions(**stored))
+    partial = {name: stored[name] for name in options}
+    assert ReadOptions(**partial) == record
+
+
+def test_options_are_given_as_a_record_or_as_keywords(X):
+    record = ReadOptions(columns=[1], dtype="float32")
+    by_record = np.vstack(list(open_stream(X, options=record)))
+    by_keywords = np.vstack(list(open_stream(X, columns=[1], dtype=np.float32)))
+    np.testing.assert_array_equal(by_record, by_keywords)
+    assert by_record.dtype == np.float32
+    with pytest.raises(TypeError, match="options and columns cannot be used together"):
+        open_stream(X, options=record, columns=[1])
+
+
+def test_an_unknown_keyword_is_named_with_those_known(X):
+    with pytest.raises(TypeError, match=r"colums=\[0\] .* takes chunk_bytes, .*limit.*, columns"):
+        open_stream(X, colums=[0])
+
+
+def test_every_format_is_found_by_its_suffix(every):
+    assert known_formats() == (
+        *("csv", "tsv", "jsonl", "npy", "npz", "parquet", "arrow", "hdf5", "float32", "float64"),
+    )
+    names = {"feather": "arrow", "nwb": "hdf5", "h5": "hdf5"}
+    for kind in WRITERS:
+        path = every[kind][0]
+        suffix = kind.partition("::")[0].removesuffix(".gz").rpartition(".")[2]
+        assert format_of(path) == names.get(suffix, suffix)
+        named = open_stream(path, format=format_of(path))
+        assert named.n_features == WIDTH
+    assert format_of("-") == "csv"
+    assert format_of("X.NDJSON") == "jsonl"
+    for path in ("x", "x.png", "x.parquet.gz"):
+        with pytest.raises(StreamError, match=r"names no known format; pass format, one of csv"):
+            format_of(path)
+
+
+def test_a_bad_value_in_a_shuffled_chain_is_named_by_its_column_in_the_file(tmp_path):
+    for number in range(2):
+        X = np.ones((5, 3))
+        X[3, 2] = number or np.nan
+        np.save(tmp_path / f"{number}.npy", X)
+    with pytest.raises(StreamError, match=r"0\.npy, row 3 .* column 2 "):
+        list(open_stream(str(tmp_path / "*.npy"), columns=[2, 0], shuffle=True))
+
+
+IMPORTS = """
+import sys
+from hebbnmf.streams import open_stream
+for path in sys.argv[1:]:
+    assert sum(map(len, open_stream(path, shuffle=True))) > 0
+print(*{"numba", "sklearn", "scipy", "matplotlib"} & sys.modules.keys())
+"""
+
+
+def test_reading_a_file_imports_no_heavy_package(every):
+    paths = [every[kind][0] for kind in ("x.csv", "x.npy")]
+    process = subprocess.run(
+        [sys.executable, "-c", IMPORTS, *paths], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == []
+
+
+# Frames -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

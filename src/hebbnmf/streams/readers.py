@@ -1,23 +1,30 @@
-"""Readers: what every source of rows can do, pulled a number of rows at a time.
+"""Readers: what every source of rows can do.
 
-A reader gives rows in order and can tell and seek its cursor, which is JSON. Rows are checked
-here, where file, row and column are still known. The readers themselves are in `arrays` (numbers
-in memory and in numpy's files), `lines` (text) and `tables` (Parquet, Arrow, HDF5).
+A reader reads rows in order from a cursor, which can be stored as JSON. Rows are checked here,
+where file, row and column are still known. The readers themselves are in `arrays` (numbers in
+memory and in numpy's files), `text` (CSV, TSV, JSON lines) and `tables` (Parquet, Arrow, HDF5).
 """
 
+import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.floating[Any]]
-Columns = Sequence[int | str] | None
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.streams.options import ReadOptions
+
+Array = NDArray[Any]  # rows of numbers of any type, as they are stored
+DType = np.dtype[Any]
+Cursor = Any  # JSON, of another form for each kind of reader
+RowNumbers = slice | NDArray[np.intp]
+Formats = Mapping[str, Sequence[str]]
 
 
 class StreamError(ValueError):
@@ -26,7 +33,7 @@ class StreamError(ValueError):
 
 @dataclass
 class BadRows:
-    """What becomes of rows that cannot be used: an error, or a count."""
+    """What to do with rows that cannot be used, raise or count, and the count."""
 
     skip: bool = False
     count: int = 0
@@ -44,132 +51,140 @@ class BadRows:
 
 
 class Reader(ABC):
-    """Rows in order, from a cursor that can be told and sought.
-
-    Parameters
-    ----------
-    name : str
-        Name of the source, for messages.
-    bad : BadRows
-        What becomes of bad rows.
-    dtype : dtype
-        Type of the rows given, float32 or float64.
-    """
+    """Rows in order, from a cursor: the number of the next row, unless a reader says otherwise."""
 
     n_features: int
     feature_names: list[str] | None = None
+    n_rows: int | None = None  # rows of an epoch, bad ones counted, if known without reading
+    row = 0  # rows of the epoch before the cursor, bad ones counted, if n_rows is known
     repeatable = True
-    live = False  # rows are given as they arrive, however few
+    live = False  # rows are returned as they arrive, however few
     seed: int | None = None
     _chosen: list[int] | None = None
+    _damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
-    def __init__(self, name: str, bad: BadRows, dtype: np.dtype[Any]) -> None:
-        self.name = name
+    def __init__(self, name: str, options: ReadOptions, bad: BadRows) -> None:
+        self.name = name  # of the source, for messages
+        self.options = options
         self.bad = bad
-        self.dtype = dtype
+        self.dtype: DType = np.dtype(options.dtype)
+        self._files = ExitStack()
+        weakref.finalize(self, self._files.close)  # a stream may be dropped half read
+
+    def tell(self) -> Cursor:
+        """Return the cursor: what `seek` needs to go on from here."""
+        return self.row
 
     @abstractmethod
-    def pull(self, n_rows: int) -> FloatArray | None:
-        """Give at most `n_rows` good rows, perhaps none; None at the end."""
+    def seek(self, cursor: Cursor) -> None:
+        """Go to a cursor that `tell` returned."""
 
-    @abstractmethod
-    def tell(self) -> Any:
-        """Give the cursor: what `seek` needs to go on from here."""
-
-    @abstractmethod
-    def seek(self, cursor: Any) -> None:
-        """Go to a cursor that `tell` gave."""
-
-    @abstractmethod
-    def begin(self, epoch: int) -> None:
+    def begin(self, epoch: int) -> None:  # noqa: ARG002
         """Go to the first row of an epoch."""
+        self.seek(0)
 
-    def close(self) -> None:  # noqa: B027  Not every reader has a file.
+    def close(self) -> None:
         """Close files."""
+        self._files.close()
 
     def read(self, n_rows: int) -> FloatArray:
-        """Give exactly `n_rows` good rows; fewer only at the end, or as they arrive."""
+        """Read exactly `n_rows` good rows; fewer only at the end or if live, none at the end."""
         parts: list[FloatArray] = []
         missing = n_rows
         with self.readable():
-            while missing and (part := self.pull(missing)) is not None:
+            while missing and (part := self._pull(missing)) is not None:
                 parts.append(part)
                 missing -= len(part)
                 if self.live and len(part):
                     break
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([np.empty((0, self.n_features), self.dtype), *parts])
+        return parts[0] if len(parts) == 1 else np.concatenate([self._no_rows(), *parts])
 
     @contextmanager
     def readable(self) -> Iterator[None]:
         """Turn the many errors of a file that is damaged, cut or gone into one."""
         try:
             yield
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except self._damage as error:
             raise StreamError(f"{self.name} cannot be read: {error}; restore it.") from error
 
-    def _choose(self, columns: Columns, width: int, names: list[str] | None) -> None:
-        """Set the features from the columns asked for."""
-        self._chosen = None if columns is None else choose(columns, width, names, self.name)
-        chosen = range(width) if self._chosen is None else self._chosen
-        self.n_features = len(chosen)
-        self.feature_names = None if names is None else [names[j] for j in chosen]
+    def place(self, row: int, feature: int) -> str:
+        """Name a value in a message."""
+        return f"{self.name}, row {row} (counted from 0), {self._column(feature)}"
 
-    def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
+    @abstractmethod
+    def _pull(self, n_rows: int) -> FloatArray | None:
+        """Return at most `n_rows` good rows, perhaps none; None at the end."""
+
+    def _set_features(self, width: int, names: list[str] | None = None) -> None:
+        """Set the features: those columns of the source that the options choose."""
+        self.n_features, self.feature_names = width, names
+        if self.options.columns is not None:
+            self._chosen = [self._column_number(c, width, names) for c in self.options.columns]
+            self.n_features = len(self._chosen)
+            self.feature_names = names and [names[j] for j in self._chosen]
+
+    def _column_number(self, column: int | str, width: int, names: list[str] | None) -> int:
+        if isinstance(column, str) and names is not None and column in names:
+            return names.index(column)
+        if not isinstance(column, str) and 0 <= column < width:
+            return column
+        known = f"numbered 0 to {width - 1}" if names is None else ", ".join(names)
+        raise StreamError(f"{self.name} has no column {column!r}; its columns are {known}.")
+
+    def _select(self, rows: Array) -> Array:
         return rows if self._chosen is None else rows[:, self._chosen]
 
-    def _clean(self, rows: NDArray[Any], place: Callable[[int], str]) -> FloatArray:
-        """Convert rows, and leave out those that are not finite."""
+    def _clean(self, rows: Array, place: Callable[[int, int], str]) -> FloatArray:
+        """Convert rows, and leave out those that are not finite; `place` names row and feature."""
         with np.errstate(over="ignore"):
             converted: FloatArray = np.ascontiguousarray(rows, dtype=self.dtype)
         good = np.isfinite(converted).all(axis=1)
         if good.all():
             return converted
-        for i in np.flatnonzero(~good):
+        for i in np.flatnonzero(~good).tolist():
             j = int(np.flatnonzero(~np.isfinite(converted[i]))[0])
-            self.bad.report(f"{place(int(i))}, {self._column(j)}", f"{rows[i, j]} is not finite")
+            self.bad.report(place(i, j), f"{rows[i, j]} is not finite")
         return converted[good]
 
-    def _column(self, j: int) -> str:
+    def _no_rows(self) -> FloatArray:
+        return np.empty((0, self.n_features), self.dtype)
+
+    def _column(self, feature: int) -> str:
         if self.feature_names is not None:
-            return f"column {self.feature_names[j]!r}"
-        return f"column {j if self._chosen is None else self._chosen[j]} (counted from 0)"
+            return f"column {self.feature_names[feature]!r}"
+        number = feature if self._chosen is None else self._chosen[feature]
+        return f"column {number} (counted from 0)"
+
+
+class FileReader(Reader):
+    """A reader of a file, or of an array in it ("path::name"), or of standard input ("-")."""
+
+    formats: ClassVar[Formats]  # names of the formats that it reads, with the suffixes of each
+    is_text: ClassVar[bool] = False  # files may be compressed by gzip, or followed as they grow
+    from_stdin: ClassVar[bool] = False  # standard input can be read too
+
+    def __init__(
+        self, path: str, options: ReadOptions, bad: BadRows, *, follow: bool = False
+    ) -> None:
+        self._path, _, self._member = path.partition("::")
+        super().__init__("standard input" if self._path == "-" else path, options, bad)
+        self.repeatable = self._path != "-"
+        self.live = follow
+        self._open()
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the file and set the features."""
 
 
 class IndexedReader(Reader):
-    """A reader that can also give any rows by their numbers; the cursor is a row number."""
+    """A reader that can also fetch any rows by their numbers."""
 
     n_rows: int
-    _at = 0
 
-    @abstractmethod
-    def fetch(self, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-        """Give rows as they are stored."""
-
-    def fetch_chosen(self, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-        """Give the chosen columns of rows."""
-        return self._select(self.fetch(rows))
-
-    def take(self, rows: slice | NDArray[np.intp]) -> FloatArray:
-        """Give rows, checked and converted."""
-        return self._clean(self.fetch_chosen(rows), lambda i: self.place(_number(rows, i)))
-
-    def place(self, row: int) -> str:
-        """Name a row in a message."""
-        return f"{self.name}, row {row} (counted from 0)"
-
-    def pull(self, n_rows: int) -> FloatArray | None:
-        """Give the next rows."""
-        if self._at >= self.n_rows:
-            return None
-        start = self._at
-        self._at = min(start + n_rows, self.n_rows)
-        return self.take(slice(start, self._at))
-
-    def tell(self) -> int:
-        """Give the number of the next row."""
-        return self._at
+    def fetch(self, rows: RowNumbers) -> Array:
+        """Return the chosen columns of rows, as they are stored: not checked, not converted."""
+        return self._select(self._fetch(rows))
 
     def seek(self, cursor: int) -> None:
         """Go to a row."""
@@ -178,70 +193,50 @@ class IndexedReader(Reader):
                 f"{self.name} has {self.n_rows} rows, but the position is at row {cursor}: open "
                 "the source that the position was taken from."
             )
-        self._at = cursor
+        self.row = cursor
 
-    def begin(self, epoch: int) -> None:  # noqa: ARG002
-        """Go to the first row."""
-        self._at = 0
+    @abstractmethod
+    def _fetch(self, rows: RowNumbers) -> Array:
+        """Return all columns of rows, as they are stored."""
+
+    def _pull(self, n_rows: int) -> FloatArray | None:
+        if self.row >= self.n_rows:
+            return None
+        start, self.row = self.row, min(self.row + n_rows, self.n_rows)
+        rows = self.fetch(slice(start, self.row))
+        return self._clean(rows, lambda i, j: self.place(start + i, j))
 
 
 class BlockReader(Reader):
-    """A reader of sources that come in blocks of their own; the cursor is a row number."""
+    """A reader of sources that come in blocks, of lengths that they choose."""
 
-    _at = 0
-    _rest: NDArray[Any] | None = None
-    _source: Iterator[NDArray[Any]] | None = None
-
-    @abstractmethod
-    def blocks(self, start: int) -> Iterator[NDArray[Any]]:
-        """Give all rows from number `start` on, as they are stored, in blocks of any length."""
-
-    def pull(self, n_rows: int) -> FloatArray | None:
-        """Give the next rows."""
-        if self._source is None:
-            self._source = self.blocks(self._at)
-        while self._rest is None or not len(self._rest):
-            self._rest = next(self._source, None)
-            if self._rest is None:
-                return None
-        rows, self._rest = self._rest[:n_rows], self._rest[n_rows:]
-        start = self._at
-        self._at += len(rows)
-        return self._clean(
-            self._select(rows), lambda i: f"{self.name}, row {start + i} (counted from 0)"
-        )
-
-    def tell(self) -> int:
-        """Give the number of the next row, bad ones counted."""
-        return self._at
+    _rest: Array | None = None
+    _source: Iterator[Array] | None = None
 
     def seek(self, cursor: int) -> None:
         """Go to a row."""
         if cursor < 0:
             raise IndexError(f"row {cursor}")
-        self._at, self._rest, self._source = cursor, None, None
+        self.row, self._rest, self._source = cursor, None, None
 
-    def begin(self, epoch: int) -> None:  # noqa: ARG002
-        """Go to the first row."""
-        self.seek(0)
+    @abstractmethod
+    def _blocks(self, start: int) -> Iterator[Array]:
+        """Return all rows from number `start` on, as they are stored, in blocks of any length."""
 
-
-def choose(columns: Sequence[int | str], width: int, names: list[str] | None, name: str) -> Any:
-    """Turn names or numbers of columns into numbers."""
-    chosen = []
-    for column in columns:
-        if isinstance(column, str) and names is not None and column in names:
-            chosen.append(names.index(column))
-        elif not isinstance(column, str) and 0 <= column < width:
-            chosen.append(int(column))
-        else:
-            known = f"numbered 0 to {width - 1}" if names is None else ", ".join(names)
-            raise StreamError(f"{name} has no column {column!r}; its columns are {known}.")
-    return chosen
+    def _pull(self, n_rows: int) -> FloatArray | None:
+        if self._source is None:
+            self._source = self._blocks(self.row)
+        while self._rest is None or not len(self._rest):
+            self._rest = next(self._source, None)
+            if self._rest is None:
+                return None
+        rows, self._rest = self._rest[:n_rows], self._rest[n_rows:]
+        start, self.row = self.row, self.row + len(rows)
+        return self._clean(self._select(rows), lambda i, j: self.place(start + i, j))
 
 
-def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> None:
-    """Refuse what is not a matrix of real numbers."""
+def check_matrix(shape: tuple[int, ...], dtype: DType, name: str) -> None:
+    """Raise for what is not a matrix of real numbers."""
     if len(shape) != 2 or not shape[1] or dtype.kind not in "biuf":
         raise StreamError(
             f"{name} has shape {tuple(shape)} and type {dtype}, but a stream needs two dimensions "
@@ -249,12 +244,6 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Non
         )
 
 
-def _number(rows: slice | NDArray[np.intp], i: int) -> int:
-    return int(rows.start + i if isinstance(rows, slice) else rows[i])
-
-
 def describe(n_features: int, names: list[str] | None) -> str:
-    """Say in words which columns there are."""
-    if names is None:
-        return f"{n_features} columns without names"
-    return f"the columns {', '.join(names)}"
+    """Return in words which columns there are, for messages."""
+    return f"the columns {', '.join(names)}" if names else f"{n_features} columns without names"

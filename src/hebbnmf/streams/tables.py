@@ -2,48 +2,53 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hebbnmf.streams.readers import (
-    BadRows,
+    Array,
     BlockReader,
-    Columns,
+    FileReader,
+    Formats,
     IndexedReader,
+    RowNumbers,
     StreamError,
     check_matrix,
-    choose,
 )
 
 # Numbers in a batch of rows: bounds memory where tables are wide.
 _BATCH = 2**18
+_Untyped = Any  # pyarrow and h5py carry no types
 
 
-class _ArrowReader(BlockReader):
+class _TableReader(FileReader, BlockReader):
     """What Parquet and Arrow files share: named columns, of which the numeric ones are read."""
 
-    def _choose_fields(self, columns: Columns, schema: Any) -> None:
-        types = import_module("pyarrow").types
-        # pandas stores the index of a frame as a column of its own; it is no feature.
+    def _open(self) -> None:
+        self._arrow = _import_for(self._path, "pyarrow", "arrow")
+        self._damage += (self._arrow.ArrowInvalid,)
+
+    def _set_fields(self, schema: _Untyped) -> None:
+        """Set the features from the fields of a table."""
+        types = self._arrow.types
+        # pandas stores the index of a frame in such columns; it is no feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
-        if columns is not None:
-            names = [names[j] for j in choose(columns, len(names), names, self.name)]
-        for name in names:
+        self._set_features(len(names), names)
+        self._chosen = None  # batches hold only the chosen columns
+        self._names = self.feature_names or []
+        for name in self._names:
             kind = schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
                 raise StreamError(
                     f"{self.name}, column {name!r} holds {kind}, not numbers; name the numeric "
                     "ones in columns."
                 )
-        self._choose(None, len(names), names)
-        self._names = names
+        self._batch_rows = max(_BATCH // self.n_features, 1)
 
-    def _matrix(self, batch: Any) -> NDArray[Any]:
+    def _matrix(self, batch: _Untyped) -> Array:
         """Turn a batch into rows; missing values become NaN."""
         rows = np.empty((batch.num_rows, self.n_features))
         for j, name in enumerate(self._names):
@@ -51,100 +56,85 @@ class _ArrowReader(BlockReader):
         return rows
 
 
-class ParquetReader(_ArrowReader):
+class ParquetReader(_TableReader):
     """Rows of a Parquet file, a batch at a time."""
 
-    def __init__(self, path: Path, columns: Columns, bad: BadRows, dtype: np.dtype[Any]) -> None:
-        super().__init__(str(path), bad, dtype)
-        parquet = _package("pyarrow.parquet", "arrow", self.name)
-        with _arrow_errors(self.name):
-            self._file = parquet.ParquetFile(path)
-        self._choose_fields(columns, self._file.schema_arrow)
+    formats: ClassVar[Formats] = {"parquet": (".parquet",)}
 
-    def blocks(self, start: int) -> Iterator[NDArray[Any]]:
-        """Read batches from the row group on that holds row `start`."""
-        groups = [self._file.metadata.row_group(g).num_rows for g in range(self._n_groups())]
-        group = 0
-        while group < len(groups) and start >= groups[group]:
-            start -= groups[group]
+    def _open(self) -> None:
+        super()._open()
+        parquet = import_module("pyarrow.parquet")
+        with self.readable():
+            self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
+        self.n_rows = self._file.metadata.num_rows
+        self._set_fields(self._file.schema_arrow)
+
+    def _blocks(self, start: int) -> Iterator[Array]:
+        """Read batches, beginning with the row group that holds row `start`."""
+        n_groups, group = self._file.num_row_groups, 0
+        while group < n_groups and start >= (n := self._file.metadata.row_group(group).num_rows):
+            start -= n
             group += 1
-        if start and group == len(groups):
+        if start and group == n_groups:
             raise EOFError(f"the stream should go on {start} rows after its end")
         batches = self._file.iter_batches(
-            batch_size=max(_BATCH // self.n_features, 1),
-            row_groups=range(group, len(groups)),
+            batch_size=self._batch_rows,
+            row_groups=range(group, n_groups),
             columns=self._names,
             use_threads=False,
         )
-        with _arrow_errors(self.name):
-            for batch in batches:
-                yield self._matrix(batch)[start:]
-                start = max(start - batch.num_rows, 0)
-
-    def _n_groups(self) -> int:
-        return int(self._file.num_row_groups)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        for batch in batches:
+            yield self._matrix(batch)[start:]
+            start = max(start - batch.num_rows, 0)
 
 
-class ArrowReader(_ArrowReader):
+class ArrowReader(_TableReader):
     """Rows of an Arrow file, which Feather's second version is too, a record batch at a time."""
 
-    def __init__(self, path: Path, columns: Columns, bad: BadRows, dtype: np.dtype[Any]) -> None:
-        super().__init__(str(path), bad, dtype)
-        arrow = _package("pyarrow", "arrow", self.name)
-        # Not memory-mapped: a mapped file that shrinks kills the process.
-        self._handle = arrow.OSFile(str(path))
-        with _arrow_errors(self.name):
-            self._file = import_module("pyarrow.ipc").open_file(self._handle)
-        self._choose_fields(columns, self._file.schema)
+    formats: ClassVar[Formats] = {"arrow": (".arrow", ".feather")}
 
-    def blocks(self, start: int) -> Iterator[NDArray[Any]]:
-        """Read record batches."""
-        with _arrow_errors(self.name):
-            for number in range(self._file.num_record_batches):
-                batch = self._file.get_batch(number)
-                if start < batch.num_rows:
-                    step = max(_BATCH // self.n_features, 1)
-                    for row in range(start, batch.num_rows, step):
-                        yield self._matrix(batch.slice(row, step))
-                start = max(start - batch.num_rows, 0)
+    def _open(self) -> None:
+        super()._open()
+        with self.readable():
+            # Not memory-mapped: a mapped file that shrinks kills the process.
+            file = self._files.enter_context(self._arrow.OSFile(self._path))
+            self._file = self._arrow.ipc.open_file(file)
+        self._set_fields(self._file.schema)
+
+    def _blocks(self, start: int) -> Iterator[Array]:
+        for number in range(self._file.num_record_batches):
+            batch = self._file.get_batch(number)
+            for row in range(start, batch.num_rows, self._batch_rows):
+                yield self._matrix(batch.slice(row, self._batch_rows))
+            start = max(start - batch.num_rows, 0)
         if start:
             raise EOFError(f"the stream should go on {start} rows after its end")
 
-    def close(self) -> None:
-        """Close the file."""
-        self._handle.close()
 
-
-class Hdf5Reader(IndexedReader):
+class Hdf5Reader(FileReader, IndexedReader):
     """Rows of a dataset in an HDF5 file, such as a series in an NWB file."""
 
-    def __init__(
-        self, path: Path, dataset: str, columns: Columns, bad: BadRows, dtype: np.dtype[Any]
-    ) -> None:
-        super().__init__(f"{path}::{dataset}" if dataset else str(path), bad, dtype)
-        h5py = _package("h5py", "hdf5", self.name)
-        path.open("rb").close()  # a missing file is reported as everywhere, not as h5py does
+    formats: ClassVar[Formats] = {"hdf5": (".h5", ".hdf5", ".nwb")}
+
+    def _open(self) -> None:
+        h5py, dataset = _import_for(self._path, "h5py", "hdf5"), self._member
         with self.readable():
-            self._file = h5py.File(path, "r")
-        if not dataset or not isinstance(self._file.get(dataset), h5py.Dataset):
-            found = _matrices(self._file, h5py)
+            file = self._files.enter_context(h5py.File(self._path, "r"))
+        if not dataset or not isinstance(file.get(dataset), h5py.Dataset):
+            found = _find_matrices(file, h5py)
             if dataset or len(found) != 1:
+                example = f"{self._path}::{found[0] if found else '/data'}"
                 raise StreamError(
                     f"{self.name} is not one dataset: name one of the matrices in the file, as in "
-                    f"'{path}::{found[0] if found else '/data'}' (it has: {', '.join(found)})."
+                    f"{example!r} (it has: {', '.join(found)})."
                 )
             dataset = found[0]
-        self._data = self._file[dataset]
+        self._data = file[dataset]
         check_matrix(self._data.shape, self._data.dtype, self.name)
         self.n_rows = self._data.shape[0]
-        self._choose(columns, self._data.shape[1], None)
+        self._set_features(self._data.shape[1])
 
-    def fetch(self, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
-        """Read rows."""
+    def _fetch(self, rows: RowNumbers) -> Array:
         if isinstance(rows, slice):
             return np.asarray(self._data[rows])
         # h5py wants row numbers in increasing order.
@@ -153,15 +143,12 @@ class Hdf5Reader(IndexedReader):
         block[order] = self._data[rows[order]]
         return block
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
-
-def _matrices(file: Any, h5py: Any) -> list[str]:
+def _find_matrices(file: _Untyped, h5py: _Untyped) -> list[str]:
+    """Return the names of all matrices of numbers in a file."""
     found: list[str] = []
 
-    def visit(name: str, item: Any) -> None:
+    def visit(name: str, item: _Untyped) -> None:
         if isinstance(item, h5py.Dataset) and item.ndim == 2 and item.dtype.kind in "biuf":
             found.append("/" + name)
 
@@ -169,18 +156,13 @@ def _matrices(file: Any, h5py: Any) -> list[str]:
     return found
 
 
-def _package(module: str, extra: str, name: str) -> Any:
+def _import_for(path: str, package: str, extra: str) -> _Untyped:
+    """Import the package that a file needs, and raise if there is no such file."""
     try:
-        return import_module(module)
+        module = import_module(package)
     except ImportError as error:
         raise ImportError(
-            f"{name} needs {module.split('.')[0]}: install it with pip install 'hebbnmf[{extra}]'."
+            f"{path} needs {package}: install it with pip install 'hebbnmf[{extra}]'."
         ) from error
-
-
-@contextmanager
-def _arrow_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except import_module("pyarrow").ArrowInvalid as error:
-        raise StreamError(f"{name} cannot be read: {error}; restore the file.") from error
+    Path(path).open("rb").close()  # the packages raise errors of many kinds instead
+    return module

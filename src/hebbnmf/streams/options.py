@@ -1,0 +1,75 @@
+"""Options of reading: which columns and rows of a source, in which format and type."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from hebbnmf.parameters import COUNT, Rule, check_parameter, one_of, optional
+
+__all__ = ["ReadOptions"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How rows are read from a source: the one record of these options, checked when made.
+
+    All fields are plain values, so that ``dataclasses.asdict`` of a record can be stored as JSON.
+
+    Parameters
+    ----------
+    columns : list of int or str, optional
+        The columns to read, by number from 0 or by name, in this order; all by default.
+    header : {"auto", True, False}, default="auto"
+        Whether CSV and TSV files begin with a line of names. "auto" takes the first line for names
+        if columns are chosen by name, or if none of its fields is a number and no two are equal.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of the rows; numpy's types are accepted and stored by their names.
+    on_bad_row : {"raise", "skip"}, default="raise"
+        What to do with a row that cannot be read or is not finite: raise a `StreamError` that
+        names file, line and column, or leave the row out and count it.
+    width : int, optional
+        Number of columns of the source; needed for raw numbers.
+    format : str, optional
+        Format of the files, one of `known_formats`; "float32" and "float64" are raw little-endian
+        numbers. By default each file's suffix decides, ``.gz`` after text included; standard input
+        is CSV.
+
+    Examples
+    --------
+    >>> import dataclasses, json
+    >>> import numpy as np
+    >>> from hebbnmf.streams import ReadOptions
+    >>> options = ReadOptions(columns=["a", 2], dtype=np.float32)
+    >>> stored = json.dumps(dataclasses.asdict(options))
+    >>> ReadOptions(**json.loads(stored)) == options
+    True
+    """
+
+    columns: Sequence[int | str] | None = None
+    header: bool | str = "auto"
+    dtype: DTypeLike = "float64"
+    on_bad_row: str = "raise"
+    width: int | None = None
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        plain: dict[str, object] = {"dtype": np.dtype(self.dtype).name}
+        if self.columns is not None and not isinstance(self.columns, str):
+            plain["columns"] = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        for name, rule in _RULES.items():
+            check_parameter(name, getattr(self, name), rule)
+
+
+_COLUMNS = Rule("a list of at least one name or number", lambda v: isinstance(v, tuple) and v != ())
+_RULES = {
+    "columns": optional(_COLUMNS),
+    "header": Rule("'auto', True or False", lambda v: v == "auto" or isinstance(v, bool)),
+    "dtype": one_of("float32", "float64"),
+    "on_bad_row": one_of("raise", "skip"),
+    "width": optional(COUNT),
+}

@@ -1,0 +1,183 @@
+"""Stream: chunks of the rows of a reader, epoch after epoch."""
+
+import logging
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from hebbnmf.engine.state import FloatArray
+from hebbnmf.streams.readers import Reader, StreamError, describe
+
+__all__ = ["Position", "Stream"]
+
+logger = logging.getLogger(__name__)
+
+Position = dict[str, Any]  # JSON
+
+
+class Stream:
+    """Chunks of rows, in a fixed order that can be resumed anywhere.
+
+    Made by `open_stream`. Iterate it once for the chunks of all epochs. Every chunk but the last
+    of an epoch has the same number of rows, a multiple of the network's block, so that learning
+    from a resumed stream is the same to the last bit.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns.
+    feature_names : list of str or None
+        Their names, where the source has them.
+    chunk_rows : int
+        Number of rows in a chunk.
+    n_rows : int or None
+        Number of rows that the source stores, bad ones counted: an epoch gives fewer if bad rows
+        are skipped. None where only reading would tell: in text, Arrow files, iterables, and
+        several files unless they are shuffled by permutation.
+    total : int or None
+        Number of rows that the stream gives at most, all epochs together, from its beginning or
+        the last `seek` on; the limit if only that is known, else None.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        chunk_rows: int,
+        epochs: int,
+        limit: int | None,
+        allow_empty: bool,
+        seed_drawn: bool,
+    ) -> None:
+        self._reader = reader
+        self._epochs = epochs
+        self._n_left = limit
+        self._allow_empty = allow_empty
+        self._seed_drawn = seed_drawn
+        self._n_logged = 0
+        self._untouched = True
+        self.chunk_rows = chunk_rows
+        self.n_features, self.feature_names = reader.n_features, reader.feature_names
+        self.n_rows = reader.n_rows
+        self._epoch = 0
+        reader.begin(0)
+        self.total = self._n_to_come()
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return self
+
+    def __next__(self) -> FloatArray:
+        n_rows = self.chunk_rows if self._n_left is None else min(self.chunk_rows, self._n_left)
+        if n_rows < 1:
+            raise StopIteration
+        while not len(chunk := self._reader.read(n_rows)):
+            self._check_epoch()
+            # The last epoch stays the current one: a position taken now can be resumed with more.
+            if self._epoch + 1 >= self._epochs:
+                raise StopIteration
+            self._epoch += 1
+            with self._reader.readable():
+                self._reader.begin(self._epoch)
+        self._untouched = False
+        if self._n_left is not None:
+            self._n_left -= len(chunk)
+        return chunk
+
+    @property
+    def name(self) -> str:
+        """Name of the source, for messages; of several files, the current one."""
+        return self._reader.name
+
+    @property
+    def n_bad_rows(self) -> int:
+        """Number of rows left out so far, in all epochs."""
+        return self._reader.bad.count
+
+    @property
+    def last_bad_row(self) -> str:
+        """Place of the last row left out, and what is wrong with it; empty if there is none."""
+        return self._reader.bad.last
+
+    @property
+    def position(self) -> Position:
+        """What `seek` needs to go on after the last chunk; it can be stored as JSON."""
+        return {
+            "epoch": self._epoch,
+            "cursor": self._reader.tell(),
+            "n_bad_rows": self.n_bad_rows,
+            "chunk_rows": self.chunk_rows,
+            "n_features": self.n_features,
+            "feature_names": self.feature_names,
+            "seed": self._reader.seed,
+        }
+
+    def seek(self, position: Position) -> None:
+        """Go to a position of this stream, or of another one opened in the same way.
+
+        Standard input and generators, which cannot go back, must begin anew from their first row;
+        rows before the position are skipped. They do not count towards the limit.
+        """
+        if self._seed_drawn and isinstance(position.get("seed"), int):
+            self._reader.seed = position["seed"]
+        for key in ("chunk_rows", "n_features", "feature_names", "seed"):
+            taken, own = position.get(key), self.position[key]
+            if taken != own:
+                raise StreamError(
+                    f"the position is of a stream with {key}={taken!r}, but this one has {own!r}; "
+                    "open the same source with the same settings to resume."
+                )
+        try:
+            with self._reader.readable():
+                self._epoch = operator.index(position["epoch"])
+                if self._epoch < 0:
+                    raise IndexError(f"epoch {self._epoch}")
+                self._reader.bad.count = self._n_logged = int(position["n_bad_rows"])
+                self._reader.begin(self._epoch)
+                self._reader.seek(position["cursor"])
+        except StreamError:
+            raise
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise StreamError(f"{position!r} is no position of a stream.") from error
+        self._untouched = False
+        self.total = self._n_to_come()
+
+    def require(self, n_features: int, feature_names: Sequence[str] | None) -> None:
+        """Raise unless the columns, by number and by name, are those that a model has learned.
+
+        Names are compared only where both the source and the model have them.
+        """
+        own, learned = self.feature_names, None if feature_names is None else list(feature_names)
+        if self.n_features != n_features or (own and learned and own != learned):
+            raise StreamError(
+                f"{self.name} has {describe(self.n_features, own)}, but the model learned "
+                f"{describe(n_features, learned)}; choose them, in this order, by columns "
+                "(--columns)."
+            )
+
+    def close(self) -> None:
+        """Close the files."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _n_to_come(self) -> int | None:
+        if self.n_rows is None:
+            return self._n_left
+        # A position of a later epoch than the last is read to the end of that epoch.
+        n_rows = max(self._epochs - self._epoch, 1) * self.n_rows - self._reader.row
+        return n_rows if self._n_left is None else min(n_rows, self._n_left)
+
+    def _check_epoch(self) -> None:
+        bad = self._reader.bad
+        if bad.count > self._n_logged:
+            logger.warning("%d bad rows left out so far, the last at %s", bad.count, bad.last)
+            self._n_logged = bad.count
+        if self._untouched and not self._allow_empty:
+            raise StreamError(
+                f"{self.name} has no row to give ({bad.count} bad ones); check that it is "
+                "the right source."
+            )
