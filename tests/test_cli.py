@@ -67,8 +67,8 @@ def test_a_folder_that_cannot_be_made_is_reported_before_computing(tmp_path, tin
 
 def test_an_interrupt_leaves_nothing_half_written(tmp_path, monkeypatch):
     class Interrupted(Figure):
-        def savefig(self, path, **_):
-            path.write_bytes(b"half")
+        def savefig(self, file, **_):
+            file.write(b"half")
             raise KeyboardInterrupt
 
     report = Report("fig3", {}, {}, (), Interrupted((1, 1)))

@@ -29,7 +29,8 @@ from scipy.stats import ortho_group
 from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import fit, predict, resume, transform
-from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.distributed.merging import merge
+from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
 from hebbnmf.persistence import load, save
@@ -98,24 +99,24 @@ def grown(request, X):
 
 
 def outcomes_of(model, shards):
-    packed = pickle.dumps(model)
+    packed = pickle.dumps(model.learner_)
     return [learn_shard(packed, rows, w == 0) for w, rows in enumerate(shards)]
 
 
-def answers_of(model, shards):
+def responses_of(model, shards):
     return [pickle.loads(pickle.dumps(model)).partial_fit_transform(rows) for rows in shards]
 
 
 def test_after_a_round_weights_are_the_ratios_of_sums_over_all_samples(X):
     model = OnlineSNMF(8, rank_penalty=0.0, tol=1e-10).partial_fit(X[:300])
     shards = [X[300:700], X[700:900], X[900:]]
-    rows, Y = np.vstack(shards), np.vstack(answers_of(model, shards))
+    rows, Y = np.vstack(shards), np.vstack(responses_of(model, shards))
     activity = model.cumulative_activity_
     W = activity[:, None] * model.components_ + Y.T @ rows
     M = activity[:, None] * model.lateral_weights_ + Y.T @ Y
     activity = activity + np.square(Y).sum(axis=0)
     np.fill_diagonal(M, 0)
-    merge(model, outcomes_of(model, shards))
+    merge(model.learner_, outcomes_of(model, shards))
     np.testing.assert_allclose(model.cumulative_activity_, activity)
     np.testing.assert_allclose(model.components_, W / activity[:, None], atol=1e-12)
     np.testing.assert_allclose(model.lateral_weights_, M / activity[:, None], atol=1e-12)
@@ -124,7 +125,7 @@ def test_after_a_round_weights_are_the_ratios_of_sums_over_all_samples(X):
 
 def test_a_change_is_the_affine_map_that_the_samples_made(grown, X):
     rows = X[300:500]
-    (Y,) = answers_of(grown, [rows])
+    (Y,) = responses_of(grown, [rows])
     change = outcomes_of(grown, [rows[:0], rows])[1].learned
     activity = grown.cumulative_activity_ + grown.activity_gain * np.cumsum(np.square(Y), axis=0)
     decay = np.prod(1 - np.square(Y) / np.maximum(activity, np.square(Y)), axis=0)
@@ -141,10 +142,10 @@ def test_with_small_steps_a_merge_is_the_recursion_over_the_shards_in_order(X):
     shards = [X[300:700], X[700:1100], X[1100:]]
     W, activity = model.components_, model.cumulative_activity_
     start = W.copy()
-    for x, y in zip(np.vstack(shards), np.vstack(answers_of(model, shards)), strict=True):
+    for x, y in zip(np.vstack(shards), np.vstack(responses_of(model, shards)), strict=True):
         activity = activity + 0.5 * y * y
         W = W + (y / activity)[:, None] * (x - y[:, None] * W)
-    merge(model, outcomes_of(model, shards))
+    merge(model.learner_, outcomes_of(model, shards))
     moved = np.abs(W - start).max()
     assert np.abs(model.components_ - W).max() < 0.005 * moved
 
@@ -154,7 +155,7 @@ def test_a_silent_unit_stays_as_it_was():
     X[:BLOCK] = [0.0, 3.0]
     X[BLOCK:, 0] = 2.0
     model = OnlineSNMF(2, rank_penalty=0.1).partial_fit(X[BLOCK - 1 : BLOCK + 1])
-    merge(model, outcomes_of(model, [X[BLOCK : 2 * BLOCK], X[2 * BLOCK :]]))
+    merge(model.learner_, outcomes_of(model, [X[BLOCK : 2 * BLOCK], X[2 * BLOCK :]]))
     np.testing.assert_allclose(model.components_, [[0.0, 1.0], [1.0, 0.0]])
     np.testing.assert_allclose(model.cumulative_activity_, [9.0, 4.0 + 3 * BLOCK * 4.0])
 
@@ -166,9 +167,9 @@ def test_samples_that_would_recruit_are_set_aside_and_presented_by_the_driver(sc
     X[[250, 260, 330]] = [[0.0, 3.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
     model = OnlineSNMF(5, rank_penalty=1.0, **schedule).partial_fit(X[:100])
     outcomes = outcomes_of(model, [X[100:200], X[200:300], X[300:]])
-    assert [len(outcome.aside) for outcome in outcomes] == [0, 2, 1]
+    assert [len(outcome.deferred) for outcome in outcomes] == [0, 2, 1]
     np.testing.assert_array_equal(outcomes[1].learned.brought_W[:, 1:], 0)
-    merge(model, outcomes)
+    merge(model.learner_, outcomes)
     assert (model.n_components_, model.n_samples_seen_) == (3, 400)
     np.testing.assert_allclose(model.components_, np.eye(3), atol=1e-12)
 
@@ -177,7 +178,7 @@ def test_no_more_samples_are_set_aside_than_places_are_free(X):
     model = OnlineSNMF(8, rank_penalty=0.0).partial_fit(X[:5])
     free = 8 - model.n_components_
     outcome = outcomes_of(model, [X[5:6], X[6:]])[1]
-    assert len(outcome.aside) == free > 0
+    assert len(outcome.deferred) == free > 0
     assert outcome.n_read == len(X) - 6
 
 
@@ -186,10 +187,10 @@ def test_the_cost_of_all_online_answers_is_kept(X, n_shards):
     model = OnlineSNMF(8, rank_penalty=0.0, track_cost=True).partial_fit(X[:100])
     first = OnlineSNMF(8, rank_penalty=0.0).partial_fit_transform(X[:100])
     shards = np.array_split(X[100:], n_shards)
-    Y = np.vstack([first, *answers_of(model, shards)])
-    merge(model, outcomes_of(model, shards))
+    Y = np.vstack([first, *responses_of(model, shards)])
+    merge(model.learner_, outcomes_of(model, shards))
     assert model.cost_ == pytest.approx(snmf_cost(X, Y), rel=1e-9)
-    assert model._running_cost.n_samples == len(X)
+    assert model.learner_.cost.n_samples == len(X)
 
 
 def test_the_result_depends_on_the_shards_not_on_the_workers(long):
@@ -522,7 +523,7 @@ class TestAnswers:
 
     def test_the_network_enters_the_graph_once(self, net, X):
         graph = dict(transform(net, da.from_array(X, chunks=(100, 5))).__dask_graph__())
-        weights = net._network.state.V.tobytes()
+        weights = net.learner_.network.state.V.tobytes()
         assert sum(weights in pickle.dumps(task) for task in graph.values()) == 1
 
     def test_of_a_dask_dataframe_keep_its_index(self, X):
@@ -627,10 +628,10 @@ def die_after_learning(flag):
 
     The worker that takes its place knows nothing of this.
     """
-    from hebbnmf.distributed import merging
+    from hebbnmf.learner import Learner
 
-    learn = merging._change
-    merging._change = lambda *args: kill_once(learn(*args), flag)
+    learn = Learner.keep_cost
+    Learner.keep_cost = lambda *args: kill_once(learn(*args), flag)
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ import pytest
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf import Network, Settings
+from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.engine import network
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
-from hebbnmf.engine.blocks import respond_block, learn_block
+from hebbnmf.engine.blocks import learn_block, respond_block
 from hebbnmf.engine.response import FEW_UNITS
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf

@@ -186,9 +186,9 @@ def test_a_bad_sample_is_refused_and_leaves_the_model_as_it_was(bad):
     model = RiverSNMF(3)
     model.learn_one({"a": 2.0})
     for call in (model.learn_one, model.transform_one, model.predict_one):
-        with pytest.raises(ValueError, match="contains NaN or infinity|squared norm"):
+        with pytest.raises(ValueError, match=r"contains NaN or infinity|squared norm"):
             call({"a": 1.0, "b": bad})
-    with pytest.raises(ValueError, match="contains NaN or infinity|squared norm"):
+    with pytest.raises(ValueError, match=r"contains NaN or infinity|squared norm"):
         model.learn_many(pd.DataFrame([{"a": 1.0}, {"b": bad}]))
     assert (list(model.columns), model.learner.network.n_samples) == (["a"], 1)
 

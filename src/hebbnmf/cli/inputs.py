@@ -5,7 +5,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -18,29 +17,21 @@ if TYPE_CHECKING:
 PATH = click.Path(allow_dash=True, readable=False)
 
 
-class _Format(click.ParamType):
-    """A format that streams can read; which there are is looked up when one is named."""
+# Which formats there are is looked up when one is named: `--help` waits for no numpy.
+def _known_format(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    if name is not None and name not in (known := _formats()):
+        raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+    return name
 
-    name = "format"
 
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        from hebbnmf.streams import known_formats
+def _complete_format(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in _formats() if name.startswith(incomplete)]
 
-        if value not in known_formats():
-            self.fail(f"{value!r} is not one of {', '.join(known_formats())}.", param, ctx)
-        return value
 
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        from hebbnmf.streams import known_formats
+def _formats() -> tuple[str, ...]:
+    from hebbnmf.streams import known_formats
 
-        return [CompletionItem(name) for name in known_formats() if name.startswith(incomplete)]
+    return known_formats()
 
 
 def _columns(
@@ -66,8 +57,9 @@ _READ_OPTIONS = (
     ),
     click.option(
         "--format",
-        type=_Format(),
         metavar="NAME",
+        callback=_known_format,
+        shell_complete=_complete_format,
         help="Format of the data, such as csv or float32; by default the suffix says it, and "
         "standard input is CSV.",
     ),

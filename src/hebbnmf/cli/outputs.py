@@ -67,7 +67,7 @@ class JsonWriter(Writer):
 
     def write(self, rows: "Rows") -> None:
         """Write one line for each row."""
-        samples = rows.reshape(len(rows), -1).tolist()
+        samples: list[Any] = rows.reshape(len(rows), -1).tolist()
         if self._names is not None:
             samples = [dict(zip(self._names, row, strict=True)) for row in samples]
         self._file.write("".join(json.dumps(row) + "\n" for row in samples).encode())

@@ -8,8 +8,6 @@ import click
 from hebbnmf.cli.inputs import PATH, open_data, read_fitted, read_options, report_bad_rows
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from hebbnmf.engine.state import FloatArray
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
@@ -28,7 +26,9 @@ Examples:
 """
 )
 @click.argument("model", type=PATH)
-@click.option("--data", multiple=True, type=PATH, help="Rows to draw, or to respond to; may repeat.")
+@click.option(
+    "--data", multiple=True, type=PATH, help="Rows to draw, or to respond to; may repeat."
+)
 @click.option("-o", "--output", type=PATH, required=True, help="Picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
@@ -52,7 +52,7 @@ def plot(
     if kind != "filters" and not data:
         raise click.UsageError(f"a picture of kind {kind} needs --data.")
     rows = _first_rows(data, reading, net, steps) if data else None
-    _save_picture(output, _draw(kind, net, steps, rows))
+    _draw(kind, net, steps, rows, output)
 
 
 def _kind(n_features: int) -> str:
@@ -77,24 +77,29 @@ def _first_rows(
 
 
 def _draw(
-    kind: str, model: "OnlineSNMF", steps: "list[Step]", rows: "FloatArray | None"
-) -> "Axes":
-    from hebbnmf.plots import (
-        panels,
-        plot_activity_density,
-        plot_cost,
-        plot_directions,
-        plot_filters,
-    )
+    kind: str,
+    model: "OnlineSNMF",
+    steps: "list[Step]",
+    rows: "FloatArray | None",
+    output: str,
+) -> None:
+    from matplotlib.figure import Figure
 
-    ax = panels("A", (6, 6))["A"]
-    ax.set_title("", loc="left")
+    from hebbnmf.persistence.atomic import replacing
+    from hebbnmf.plots import plot_activity_density, plot_cost, plot_directions, plot_filters
+
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    ax = figure.subplots()
     if rows is None or kind == "filters":
-        return plot_filters(_filters(model.components_, steps), ax=ax)
-    if kind == "directions":
-        return plot_directions(rows, model.components_, ax=ax)
-    Y = model.learner_.respond(rows).Y
-    return plot_cost(rows, Y, ax=ax) if kind == "cost" else plot_activity_density(Y, ax=ax)
+        plot_filters(_filters(model.components_, steps), ax=ax)
+    elif kind == "directions":
+        plot_directions(rows, model.components_, ax=ax)
+    elif kind == "cost":
+        plot_cost(rows, model.learner_.respond(rows).Y, ax=ax)
+    else:
+        plot_activity_density(model.learner_.respond(rows).Y, ax=ax)
+    with replacing(output) as file:
+        figure.savefig(file, format=Path(output).suffix[1:] or "png", dpi=150)
 
 
 def _filters(filters: "FloatArray", steps: "list[Step]") -> "FloatArray":
@@ -107,10 +112,3 @@ def _filters(filters: "FloatArray", steps: "list[Step]") -> "FloatArray":
         elif getattr(step, "scale_", None) is not None:
             filters = filters / step.scale_
     return filters
-
-
-def _save_picture(path: str, ax: "Axes") -> None:
-    from hebbnmf.persistence.atomic import replacing
-
-    with replacing(path) as file:
-        ax.figure.savefig(file, format=Path(path).suffix[1:] or "png", dpi=150)

@@ -29,7 +29,9 @@ def transform(model: str, data: tuple[str, ...], output: str, reading: "ReadOpti
     """
     net, steps = read_fitted(model)
     if not net.n_components_:
-        raise ValueError(f"{model} has no unit, and so no response; fit with a lower --rank-penalty.")
+        raise ValueError(
+            f"{model} has no unit, and so no response; fit with a lower --rank-penalty."
+        )
     names = [f"unit{i}" for i in range(net.n_components_)]
     write_responses(
         net, steps, data, reading, output, names, lambda rows: net.learner_.respond(rows)[:2]

@@ -1,26 +1,22 @@
 """The report of an experiment, saved as a picture (PNG and SVG) and its numbers (JSON)."""
 
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf import __version__
 from hebbnmf.engine.state import FloatArray
+from hebbnmf.persistence.atomic import replacing
+from hebbnmf.persistence.versions import library_versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = dict[str, Any]  # nested dictionaries of numbers, arrays and texts, as JSON holds them
-
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 
 @dataclass(frozen=True)
@@ -62,37 +58,21 @@ class Report:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        # In the same folder: renaming is atomic only within a file system.
-        with TemporaryDirectory(prefix=f".{self.name}-", dir=folder) as unfinished:
-            return [draft.replace(folder / draft.name) for draft in self._write(Path(unfinished))]
-
-    def _write(self, folder: Path) -> list[Path]:
-        png, svg, text = (folder / f"{self.name}{suffix}" for suffix in (".png", ".svg", ".json"))
-        self.figure.savefig(png, dpi=150)
-        self.figure.savefig(svg)
         document = {
             "figure": self.name,
             "versions": library_versions(),
             "parameters": self.parameters,
             "results": self.results,
         }
-        text.write_text(
-            json.dumps(document, indent=1, default=_plain, allow_nan=False) + "\n", encoding="ascii"
-        )
-        return [png, svg, text]
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that the numbers depend on, by name.
-
-    Examples
-    --------
-    >>> from hebbnmf.experiments.report import library_versions
-    >>> sorted(library_versions())[:3]
-    ['hebbnmf', 'matplotlib', 'numba']
-    """
-    libraries = {name: version(name) for name in LIBRARIES}
-    return {"hebbnmf": __version__, "python": platform.python_version(), **libraries}
+        text = json.dumps(document, indent=1, default=_plain, allow_nan=False) + "\n"
+        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg", "json")]
+        for path in paths:
+            with replacing(path) as file:
+                if path.suffix == ".json":
+                    file.write(text.encode("ascii"))
+                else:
+                    self.figure.savefig(file, format=path.suffix[1:], dpi=150)
+        return paths
 
 
 def spread(values: list[float] | FloatArray | NDArray[np.intp]) -> dict[str, float]:

@@ -42,7 +42,9 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.filename not in (None, str(temporary)):
             raise  # of another file, which the caller reads meanwhile
-        problem = f"was not written, and what was there before is unchanged: {error.strerror or error}"
+        problem = (
+            f"was not written, and what was there before is unchanged: {error.strerror or error}"
+        )
         raise OSError(error.errno, problem, os.fspath(path)) from error
     finally:
         with contextlib.suppress(OSError):
