@@ -160,7 +160,7 @@ def test_a_stream_resumed_at_any_position_equals_one_never_stopped(every, kind, 
     for done in range(len(chunks) + 1):
         stream = open_stream(source, **options)
         if done % 2:
-            next(stream)  # a stream that has already moved can be sought as well
+            next(stream)  # a stream that has already moved can seek as well
         stream.seek(json.loads(json.dumps(positions[done])))
         rest = list(stream)
         assert len(rest) == len(chunks) - done
@@ -246,14 +246,14 @@ def test_forged_cursors_and_shorter_sources_are_refused(every, kind, shuffle):
     stream = open_stream(source, chunk_bytes=SMALL, shuffle=shuffle, random_state=0, **options)
     position = stream.position
 
-    def sought(cursor):
+    def read_at(cursor):
         stream.seek({**position, "cursor": cursor})
         return next(stream, None)
 
     far = json.loads(re.sub(r"\d+", "987654321", json.dumps(position["cursor"])))
     for cursor in (None, "x", [], [1], {}, -5, [-5, -5], [0, -5, 0, 0], [0, 0, 0, 10**9], far):
         with pytest.raises(StreamError):
-            sought(cursor)
+            read_at(cursor)
     for epoch in (-1, "0", None, 0.5):
         with pytest.raises(StreamError):
             stream.seek({**position, "epoch": epoch})

@@ -55,7 +55,7 @@ def open_stream(
         Whether to shuffle each epoch, in another order each time. Arrays, ``.npy`` and HDF5 are
         permuted exactly, for 8 bytes a row; other sources within windows of 16 chunks.
     random_state : int, optional
-        Seed of the order; None draws one, or takes that of the position sought.
+        Seed of the order; None draws one, or takes that of the position resumed from.
     epochs : int, default=1
         Number of passes over the source.
     limit : int, optional
