@@ -585,7 +585,7 @@ class TestAnswers:
 
     def test_other_data_are_refused(self, net, X):
         for data in (X, [], [1, 2]):
-            with pytest.raises(TypeError, match=f"{type(data).__name__} cannot be answered on"):
+            with pytest.raises(TypeError, match=f"{type(data).__name__} cannot be mapped on"):
                 transform(net, data)
         with pytest.raises(ValueError, match=r"shape \(1500,\): give rows of features"):
             transform(net, da.from_array(X[:, 0]))
@@ -628,10 +628,15 @@ def die_after_learning(flag):
 
     The worker that takes its place knows nothing of this.
     """
-    from hebbnmf.learner import Learner
+    from hebbnmf import Network
 
-    learn = Learner.keep_cost
-    Learner.keep_cost = lambda *args: kill_once(learn(*args), flag)
+    learn = Network.learn
+
+    def learn_and_die(self, X, *, recruit=True):
+        responses = learn(self, X, recruit=recruit)
+        return responses if recruit else kill_once(responses, flag)
+
+    Network.learn = learn_and_die
 
 
 @pytest.fixture(scope="module")

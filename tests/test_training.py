@@ -12,15 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from hebbnmf import OnlineSNMF
+from hebbnmf import Learner, OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
 from hebbnmf.preprocessing import ZCAWhitener
 from hebbnmf.streams import StreamError, open_stream
-from hebbnmf.training import TrainingInterrupted, resume, train
+from hebbnmf.training import resume, train
 
 N_FEATURES = 4
 OPTIONS = {"chunk_bytes": BLOCK * N_FEATURES * 8, "epochs": 2, "random_state": 1}
@@ -41,7 +42,7 @@ def data(tmp_path_factory):
 
 
 def weights(model):
-    return [part.tobytes() for part in model._network.state] + [model.cost_]
+    return [part.tobytes() for part in model.learner_.network.state] + [model.cost_]
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -83,28 +84,16 @@ def test_preprocessing_is_applied_stored_and_resumed(tmp_path, data):
     for chunk in open_stream(X, **OPTIONS):
         expected.partial_fit(whitener.transform(chunk))
     path = tmp_path / "checkpoint.npz"
-    with pytest.raises(TrainingInterrupted):
-        train(
-            new_model(),
-            open_stream(X, **OPTIONS),
-            preprocessing=[whitener],
-            checkpoint=path,
-            on_progress=lambda _: os.kill(os.getpid(), signal.SIGTERM),
-        )
+    train(
+        new_model(),
+        open_stream(X, **OPTIONS),
+        preprocessing=[whitener],
+        checkpoint=path,
+        should_stop=path.exists,
+        every=1,
+    )
+    assert read(path).model.n_samples_seen_ == BLOCK
     assert weights(resume(path, open_stream(X, **OPTIONS))) == weights(expected)
-
-
-# Signals ------------------------------------------------------------------------------------------
-
-
-def send_after(n_chunks, signum):
-    def count(_):
-        count.done += 1
-        if count.done == n_chunks:
-            os.kill(os.getpid(), signum)
-
-    count.done = 0
-    return count
 
 
 def write_csv(path, X, names):
@@ -151,36 +140,51 @@ def test_names_go_through_preprocessing(tmp_path, data):
             assert model.n_samples_seen_ == 2 * len(X)
 
 
-@pytest.mark.parametrize("signum", SIGNALS)
-def test_a_signal_ends_the_chunk_saves_and_raises(tmp_path, data, signum):
-    before = [signal.getsignal(s) for s in SIGNALS]
-    path = tmp_path / "checkpoint.npz"
-    stream = open_stream(data / "x.csv", shuffle=True, **OPTIONS)
-    with pytest.raises(TrainingInterrupted, match=r"resume from .*checkpoint\.npz") as interrupted:
-        train(new_model(), stream, checkpoint=path, on_progress=send_after(3, signum))
-    assert interrupted.value.signum == signum
-    assert interrupted.value.exit_code == {signal.SIGINT: 130, signal.SIGTERM: 143}[signum]
-    assert interrupted.value.position == read(path).position
+# Interrupts ---------------------------------------------------------------------------------------
+
+
+class InterruptedLearner(Learner):
+    """A learner that gets Ctrl-C while it learns its third chunk, as in a notebook."""
+
+    n_calls = 0
+
+    def learn_labels(self, X):
+        self.n_calls += 1
+        if self.n_calls == 3:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.1)  # the main thread handles it meanwhile
+        return super().learn_labels(X)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_an_interrupt_ends_the_chunk_in_hand_saves_and_is_a_keyboard_interrupt(
+    tmp_path, data, shuffle
+):
+    def opened():
+        return open_stream(data / "x.csv", shuffle=shuffle, **OPTIONS)
+
+    path, model = tmp_path / "checkpoint.npz", new_model()
+    model.begin(N_FEATURES)
+    model.learner_ = InterruptedLearner(model.check_parameters(), N_FEATURES)
+    with pytest.raises(KeyboardInterrupt):
+        train(model, opened(), checkpoint=path)
     assert load(path).n_samples_seen_ == 3 * BLOCK
-    assert [signal.getsignal(s) for s in SIGNALS] == before
-    again = open_stream(data / "x.csv", shuffle=True, **OPTIONS)
-    whole = train(new_model(), open_stream(data / "x.csv", shuffle=True, **OPTIONS))
-    assert weights(resume(path, again)) == weights(whole)
+    assert weights(resume(path, opened())) == weights(train(new_model(), opened()))
 
 
-def test_a_signal_is_not_kept_waiting_by_a_silent_source(tmp_path):
+def test_an_interrupt_is_not_kept_waiting_by_a_silent_source(tmp_path):
     X = make_sparse_sources(3 * BLOCK, N_FEATURES, random_state=0)
 
     def silent():
         yield X[: 2 * BLOCK]
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         time.sleep(60)
         yield X[2 * BLOCK :]
 
     path = tmp_path / "checkpoint.npz"
     start = time.monotonic()
     stream = open_stream(silent(), chunk_bytes=OPTIONS["chunk_bytes"])
-    with pytest.raises(TrainingInterrupted):
+    with pytest.raises(KeyboardInterrupt):
         train(new_model(), stream, checkpoint=path)
     assert time.monotonic() - start < 30
     assert load(path).n_samples_seen_ == 2 * BLOCK
@@ -189,34 +193,41 @@ def test_a_signal_is_not_kept_waiting_by_a_silent_source(tmp_path):
     assert weights(resume(path, stream)) == weights(whole)
 
 
-def test_without_a_checkpoint_the_model_stays_in_hand(data):
-    model = new_model()
-    stream = open_stream(data / "x.npy", **OPTIONS)
-    with pytest.raises(TrainingInterrupted, match="no checkpoint was asked for"):
-        train(model, stream, on_progress=send_after(2, signal.SIGINT))
-    train(model, stream)
-    assert weights(model) == weights(train(new_model(), open_stream(data / "x.npy", **OPTIONS)))
-
-
-def test_other_threads_train_without_touching_signals(data):
-    models = []
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run():
-        models.append(
-            train(
-                new_model(),
-                open_stream(data / "x.npy", **OPTIONS),
-                on_progress=lambda _: seen.append(signal.getsignal(signal.SIGTERM)),
-            )
-        )
-
+def test_a_training_told_to_stop_ends_before_the_next_chunk_and_can_go_on(tmp_path, data):
     seen = []
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert set(seen) == {before}
-    assert models[0].n_samples_seen_ == 2 * (5 * BLOCK + 20)
+    path = tmp_path / "checkpoint.npz"
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    model = train(
+        new_model(),
+        stream,
+        checkpoint=path,
+        on_progress=seen.append,
+        should_stop=lambda: len(seen) == 2,
+    )
+    assert model.n_samples_seen_ == load(path).n_samples_seen_ == 2 * BLOCK
+    whole = train(new_model(), open_stream(data / "x.npy", **OPTIONS))
+    assert weights(train(model, stream)) == weights(whole)
+    assert weights(resume(path, open_stream(data / "x.npy", **OPTIONS))) == weights(whole)
+
+
+def test_handlers_of_signals_are_left_alone(data):
+    before = [signal.getsignal(s) for s in SIGNALS]
+    seen = []
+    train(
+        new_model(),
+        open_stream(data / "x.npy", **OPTIONS),
+        on_progress=lambda _: seen.append([signal.getsignal(s) for s in SIGNALS]),
+    )
+    assert seen == [before] * 12
+
+
+def test_unconverged_responses_give_one_warning_at_the_line_of_the_caller(data):
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    with pytest.warns(ConvergenceWarning) as caught:
+        train(new_model().set_params(max_sweeps=1, tol=1e-12), stream)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert f"of {2 * (5 * BLOCK + 20)} samples did not converge" in str(caught[0].message)
 
 
 # Failures -----------------------------------------------------------------------------------------
@@ -234,12 +245,10 @@ def test_a_stream_that_fails_leaves_a_checkpoint_of_all_before(tmp_path, data):
     assert weights(resume(path, open_stream(broken, **OPTIONS))) == weights(whole)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_reported_and_signals_are_restored(tmp_path, data):
-    before = signal.getsignal(signal.SIGTERM)
+def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path, data):
     stream = open_stream(data / "x.npy", **OPTIONS)
     with pytest.raises(FileNotFoundError, match="not written"):
         train(new_model(), stream, checkpoint=tmp_path / "nowhere" / "c.npz", every=1)
-    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_what_is_no_checkpoint_is_not_resumed(tmp_path, data):
@@ -259,7 +268,6 @@ import os, sys, time
 from hebbnmf import OnlineSNMF
 from hebbnmf.streams import open_stream
 from hebbnmf.training import resume, train
-sys.excepthook = lambda kind, error, _: os._exit(getattr(error, "exit_code", 1))
 data, path, epochs, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 stream = open_stream(data, chunk_bytes=64 * 4 * 8, epochs=epochs, shuffle=True, random_state=1)
 def wait(_):
@@ -303,13 +311,11 @@ def test_fifty_killed_processes(tmp_path, data, name, seed):
     survive_kills(tmp_path, data / name, epochs=100, n_kills=5, seed=seed)
 
 
-@pytest.mark.parametrize("signum", SIGNALS)
-def test_a_signal_from_outside_ends_a_process_with_a_checkpoint(tmp_path, data, signum):
+def test_an_interrupt_from_outside_ends_a_process_with_a_checkpoint(tmp_path, data):
     path = tmp_path / "checkpoint.npz"
     command = [sys.executable, "-c", CHILD, str(data / "x.npy"), str(path), "40", "0.01"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         child.stdout.readline()
-        child.send_signal(signum)
-        child.stdout.read()
-    assert child.returncode == 128 + signum
+        child.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in child.communicate()[1]
     assert load(path).n_samples_seen_ > 0

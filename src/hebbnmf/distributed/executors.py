@@ -33,7 +33,7 @@ def run(
     they lie. Results come in the order of the arguments.
     """
     for _ in range(_ATTEMPTS - 1):
-        with suppress(CancelledError):
+        with suppress(CancelledError, *_connection_errors(executor)):
             return _run_once(executor, function, shared, arguments)
     return _run_once(executor, function, shared, arguments)
 
@@ -52,6 +52,13 @@ def check_executor(executor: Any) -> None:
             f"executor={executor!r} cannot run rounds: give one of concurrent.futures, such as "
             "ThreadPoolExecutor(2), or a distributed.Client."
         )
+
+
+def _connection_errors(executor: Any) -> tuple[type[Exception], ...]:
+    """Return the errors by which a cluster tells that a worker was lost while it got its part."""
+    if not hasattr(executor, "scatter"):
+        return ()
+    return (import_module("distributed.comm").CommClosedError,)
 
 
 def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> list[Any]:
