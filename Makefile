@@ -33,6 +33,7 @@ test-oldest: $(OLDEST)/ready
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 bench: $(VENV)/ready-bench
