@@ -2,11 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 
 # Run again with the JIT off: coverage sees into a kernel only where it is plain Python.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,dynamics estimator laws network recruitment))
 
-.PHONY: demo reproduce test lint bench soak clean
+# Compiled kernels are cached by the file they start in: a folder for each state of the source
+# keeps a change in another file from being missed.
+KERNELS = kernels-$(shell find src/hebbnmf -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
+
+.PHONY: demo reproduce test test-oldest lint bench soak clean
 
 demo: $(VENV)/ready
 	$(BIN)/hebbnmf demo
@@ -14,16 +19,21 @@ demo: $(VENV)/ready
 reproduce: $(VENV)/ready
 	for figure in fig3 fig4 fig5; do $(BIN)/hebbnmf reproduce $$figure || exit 1; done
 
-# Compiled kernels are cached by the file they start in: a folder for each state of the source
-# keeps a change in another file from being missed.
-test: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/kernels-$(shell cat src/hebbnmf/*.py | cksum | cut -d' ' -f1)
+test: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/$(KERNELS)
 test: lint
 	$(BIN)/pytest -q -n auto --cov --cov-report= --cov-fail-under=0
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --cov --cov-append $(KERNEL_TESTS)
 
+# The tests on the lowest versions that pyproject.toml allows. Old libraries warn of the newer ones
+# that they use themselves, which is no defect of this package.
+test-oldest: export NUMBA_CACHE_DIR = $(CURDIR)/$(OLDEST)/$(KERNELS)
+test-oldest: $(OLDEST)/ready
+	$(OLDEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning
+
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 bench: $(VENV)/ready-bench
@@ -43,5 +53,12 @@ $(VENV)/ready-%: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[$*]'
 	touch $@
 
+# Made anew after every change of the bounds: packages that are there would not be lowered.
+$(OLDEST)/ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable '.[dev]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(OLDEST) out
