@@ -7,7 +7,7 @@ themselves.
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,27 +24,23 @@ from hebbnmf.parameters import (
     FLAG,
     NON_NEGATIVE,
     POSITIVE,
-    check_parameter,
+    check_fields,
     one_of,
     optional,
+    parameter,
 )
 
 __all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows"]
 
-_RULES = {
-    "n_components": COUNT,
-    "rank_penalty": NON_NEGATIVE,
-    "initial_activity": optional(POSITIVE, "None for the plain schedule"),
-    "activity_gain": POSITIVE,
-    "dynamics": one_of("rectified", "quartic"),
-    "tol": POSITIVE,
-    "max_sweeps": COUNT,
-    "track_cost": FLAG,
-}
 # Rows between two looks at the responses, which bounds the memory that these take: while
 # learning, and with frozen weights.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
+# Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
+_LARGEST_NORM2 = {
+    np.dtype(np.float32): float(np.finfo(np.float32).max),
+    np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
+}
 # Packages whose frames lie between a warning and the line of the user that caused it.
 _PACKAGES = ("hebbnmf", "river", "sklearn")
 
@@ -52,25 +48,6 @@ _PACKAGES = ("hebbnmf", "river", "sklearn")
 @dataclass(frozen=True)
 class Settings:
     """All parameters of the network, checked; `OnlineSNMF` explains them.
-
-    Parameters
-    ----------
-    n_components : int, default=8
-        Largest number of units.
-    rank_penalty : float, default=1.0
-        Price of a further unit, lambda of Eq. (4).
-    initial_activity : float or None, default=None
-        Cumulative activity of a new unit; None for the square of its first activity.
-    activity_gain : float, default=1.0
-        Share of a squared activity that is added to the cumulative activity.
-    dynamics : {"rectified", "quartic"}, default="rectified"
-        Eq. (7), or Eq. (6).
-    tol : float, default=1e-4
-        The response ends when no activity moves by more than ``tol * max(y)`` in a sweep.
-    max_sweeps : int, default=1000
-        Bound on the sweeps of one response.
-    track_cost : bool, default=False
-        Whether to keep the running cost of the responses.
 
     Examples
     --------
@@ -83,18 +60,19 @@ class Settings:
     ValueError: tol=0.0 cannot be used: set it to a finite number above 0.
     """
 
-    n_components: int = 8
-    rank_penalty: float = 1.0
-    initial_activity: float | None = None
-    activity_gain: float = 1.0
-    dynamics: str = "rectified"
-    tol: float = 1e-4
-    max_sweeps: int = 1000
-    track_cost: bool = False
+    n_components: int = parameter(8, COUNT)
+    rank_penalty: float = parameter(1.0, NON_NEGATIVE)
+    initial_activity: float | None = parameter(
+        None, optional(POSITIVE, "None for the plain schedule")
+    )
+    activity_gain: float = parameter(1.0, POSITIVE)
+    dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
+    tol: float = parameter(1e-4, POSITIVE)
+    max_sweeps: int = parameter(1000, COUNT)
+    track_cost: bool = parameter(False, FLAG)
 
     def __post_init__(self) -> None:
-        for name, rule in _RULES.items():
-            check_parameter(name, getattr(self, name), rule)
+        check_fields(self)
 
     def rules(self, dtype: DTypeLike = np.float64) -> Rules:
         """Return the settings as the kernels take them, for weights of this type."""
@@ -138,8 +116,6 @@ class Learner:
 
     Attributes
     ----------
-    settings : Settings
-        The parameters; `configure` changes them.
     network : Network
         The network.
     cost : RunningCost or None
@@ -185,20 +161,7 @@ class Learner:
         return check_rows(X, self.network.dtype, self.network.n_features)
 
     def learn(self, X: FloatArray, *, recruit: bool = True) -> Responses:
-        """Learn from samples in order, as `Network.learn` does, and keep the cost.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The samples.
-        recruit : bool, default=True
-            Whether samples may recruit units; see `Network.learn`.
-
-        Returns
-        -------
-        Responses
-            Those given on arrival.
-        """
+        """Learn from samples in order, as `Network.learn` does, and keep the cost."""
         responses = self.network.learn(X, recruit=recruit)
         self.keep_cost(X, responses)
         return responses
@@ -212,14 +175,9 @@ class Learner:
             self.cost.update(X, Y)
 
     def learn_labels(self, X: FloatArray) -> tuple[NDArray[np.intp], int]:
-        """Learn from samples in order, in memory that does not grow with units times samples.
+        """Learn from samples in order; return their labels and the number of unconverged ones.
 
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            The unit that responded most strongly to each sample, -1 where all were silent.
-        n_unconverged : int
-            Number of samples whose response did not converge.
+        The responses themselves are not kept, which would take units times samples.
         """
         return _labels(X, BATCH, self.learn)
 
@@ -230,24 +188,17 @@ class Learner:
     def respond_labels(
         self, X: FloatArray, n_jobs: int | None = None
     ) -> tuple[NDArray[np.intp], int]:
-        """Label samples with frozen weights; results as in `learn_labels`."""
+        """Label samples with frozen weights, as `learn_labels` does while learning."""
         return _labels(X, _FROZEN_BATCH, lambda rows: self.respond(rows, n_jobs))
 
     def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
-        """Return the explained similarity, ``1 - C / |X X'|^2`` with the cost C of Eq. (9).
-
-        Returns
-        -------
-        score : float
-            1 where samples are all zero: silence then explains them.
-        n_unconverged : int
-            Number of samples whose response did not converge.
-        """
+        """Return the explained similarity, see `OnlineSNMF.score`, and the unconverged count."""
         # The score has no scale, but its terms grow as |x|^4 and may overflow: rescale first.
         exponent = np.frexp(np.abs(X).max())[1]
         cost = RunningCost()
         n_unconverged = 0
-        for rows in _batches(X, _FROZEN_BATCH):
+        for start in range(0, len(X), _FROZEN_BATCH):
+            rows = X[start : start + _FROZEN_BATCH]
             Y, failed, _ = self.respond(rows, n_jobs)
             cost.update(np.ldexp(rows, -exponent), np.ldexp(Y, -exponent))
             n_unconverged += failed
@@ -279,24 +230,12 @@ class Learner:
 
 
 def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
-    """Return rows as a network takes them, or raise ValueError where it cannot.
+    """Return rows as a network of some type, and some number of features, takes them.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The samples, of numbers.
-    dtype : dtype
-        Type of the network.
-    n_features : int, optional
-        Number of features that the network has learned.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_samples, n_features)
-        The same, C-contiguous, of that type and finite, with norms whose fourth power is finite.
+    C-contiguous, of that type and finite, with norms whose fourth power is finite; ValueError
+    where this cannot be.
     """
-    # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
-    limit = min(float(np.finfo(dtype).max), float(np.sqrt(np.finfo(np.float64).max)))
+    limit = _LARGEST_NORM2[np.dtype(dtype)]
     with np.errstate(over="ignore", invalid="ignore"):
         rows: FloatArray = np.ascontiguousarray(X, dtype)
         if n_features not in (None, rows.shape[1]):
@@ -315,20 +254,17 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
     )
 
 
-def _batches(X: FloatArray, size: int) -> Iterator[FloatArray]:
-    return (X[start : start + size] for start in range(0, len(X), size))
-
-
 def _labels(
     X: FloatArray, size: int, respond: Callable[[FloatArray], Responses]
 ) -> tuple[NDArray[np.intp], int]:
-    parts = [np.empty(0, np.intp)]
+    labels = np.empty(len(X), np.intp)
     n_unconverged = 0
-    for rows in _batches(X, size):
-        Y, failed, _ = respond(rows)
-        parts.append(cluster_labels(Y))
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        Y, failed, _ = respond(X[rows])
+        labels[rows] = cluster_labels(Y)
         n_unconverged += failed
-    return np.concatenate(parts), n_unconverged
+    return labels, n_unconverged
 
 
 def _warn_user(message: str, category: type[Warning]) -> None:

@@ -1,8 +1,9 @@
 """Parameters: the rules that values must obey, and the one error for a value that does not."""
 
 from collections.abc import Callable
+from dataclasses import field, fields
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,17 @@ def check_parameter(name: str, value: object, rule: Rule) -> None:
     """
     if not rule.holds(value):
         raise ValueError(f"{name}={value!r} cannot be used: set it to {rule.text}.")
+
+
+def parameter(default: Any, rule: Rule) -> Any:
+    """Declare a field of a dataclass with its rule, which `check_fields` checks."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def check_fields(record: Any) -> None:
+    """Check all fields of a dataclass."""
+    for f in fields(record):
+        check_parameter(f.name, getattr(record, f.name), f.metadata["rule"])
 
 
 def one_of(*choices: str) -> Rule:

@@ -402,13 +402,19 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def _rows_to_learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         """Check parameters and data; only then make a learner, or let it go on by them."""
-        settings = self.check_parameters()
+        changed = reset or self._has_changed()
+        settings = self.check_parameters() if changed else self.learner_.settings
         rows = self._checked(X, reset=reset)
         if reset:
             self.learner_ = Learner(settings, rows.shape[1], rows.dtype)
         else:
             self.learner_.configure(settings)
         return rows
+
+    def _has_changed(self) -> bool:
+        """Tell whether a parameter was set anew since the learner was made by the others."""
+        known = self.learner_.settings
+        return any(getattr(self, name) is not getattr(known, name) for name in _SETTINGS)
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         if not reset and self._is_ready(X):
