@@ -25,7 +25,7 @@ def machine():
 @click.option("--large", is_flag=True, help="Also n = m = 4096: some minutes, and 2 GB.")
 @click.option("--out", default="out/benchmarks.json", show_default=True, help="Where to write.")
 def main(large, out):
-    """Benchmark learning and answering, one BLAS thread, all contestants in turn."""
+    """Benchmark learning and responding, one BLAS thread, all contestants in turn."""
     rows = [speed.main_case()]
     show(rows[0])
     for found in speed.other_cases():

@@ -9,7 +9,7 @@ class PlainLoop:
 
     def __init__(self, network, *, step=None):
         self.W = network.components.copy()
-        # Columns of M contiguous: a change of one answer then touches one row of memory.
+        # Columns of M contiguous: a change of one activity then touches one row of memory.
         self.M_T = np.ascontiguousarray(network.lateral_weights.T)
         self.Yhat = network.cumulative_activity
         self.gain, self.tol = network.rules.gain, network.rules.tol
@@ -30,7 +30,7 @@ class NumpyLoop(PlainLoop):
 
 def product_floor(network, X, size=128):
     """The bare product ``V @ X_B.T`` in blocks: no exact learner can be faster."""
-    V = network._weights.V
+    V = network.state.V
     for start in range(0, len(X), size):
         V @ X[start : start + size].T
 

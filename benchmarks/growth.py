@@ -14,18 +14,18 @@ MEASURE_MEMORY = """
 import sys
 from pathlib import Path
 import numpy as np
-from hebbnmf import Network
+from hebbnmf import Network, Settings
 from hebbnmf.datasets import make_sparse_sources
 def memory(kind):
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split(kind + ":")[1].split()[0])
 size = int(sys.argv[1])
 X = make_sparse_sources(4 * size, size, random_state=0)
-Network(8, 8).learn(np.ascontiguousarray(X[:100, :8]))
-net = Network(size, size, rank_penalty=0.0)
+Network(8, Settings(8).rules()).learn(np.ascontiguousarray(X[:100, :8]))
+net = Network(size, Settings(size, rank_penalty=0.0).rules())
 net.learn(X)
 assert net.n_units == size
-state = sum(array.nbytes for array in net._weights)
+state = sum(array.nbytes for array in net.state)
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
 before = memory("VmRSS")
 for start in range(0, len(X), 504):

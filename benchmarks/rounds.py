@@ -17,7 +17,8 @@ from benchmarks.workloads import raw_patches
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit, rounds
-from hebbnmf.distributed.merging import learn_shard, merge
+from hebbnmf.distributed.merging import merge
+from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment, fit_gabors
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
@@ -133,7 +134,7 @@ def speed():
 
 
 def learn_timed(packed, rows):
-    network = pickle.loads(packed)._network
+    network = pickle.loads(packed).network
     start = time.perf_counter()
     with threadpool_limits(1):
         network.learn(rows)
@@ -148,9 +149,8 @@ def overhead(n_rows=20_000, n_rounds=15):
     from hebbnmf.distributed.executors import run
 
     X = patches(0)[0][: 2 * n_rows]
-    model = OnlineSNMF(256).partial_fit(X)
-    del model.labels_  # as fit does
-    packed = pickle.dumps(model)
+    learner = OnlineSNMF(256).partial_fit(X).learner_
+    packed = pickle.dumps(learner)
     with (
         LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
@@ -161,9 +161,9 @@ def overhead(n_rows=20_000, n_rounds=15):
         for turn in range(n_rounds + 1):
             learning = max(client.gather(client.map(learn_timed, [packed] * 2, halves, pure=False)))
             start = time.perf_counter()
-            packed_now = pickle.dumps(model)
+            packed_now = pickle.dumps(learner)
             arguments = [(lazy[0], True), (lazy[1], False)]
-            merge(model, run(client, learn_shard, packed_now, arguments))
+            merge(learner, run(client, learn_shard, packed_now, arguments))
             whole = time.perf_counter() - start
             if turn:
                 found.append((learning, whole))
@@ -177,7 +177,7 @@ def overhead(n_rows=20_000, n_rounds=15):
     outcome = learn_shard(packed, X[:720], False)
     back = len(pickle.dumps(outcome))
     start = time.perf_counter()
-    merge(model, [outcome._replace(learned=model._network.state)] + [outcome] * 100)
+    merge(learner, [outcome._replace(learned=learner.state)] + [outcome] * 100)
     each = (time.perf_counter() - start) / 100
     click.echo(f"{back / 1e6:.2f} MB sent back; merging takes {1e3 * each:.2f} ms a shard")
 
@@ -187,7 +187,7 @@ def main():
     """Measure the effect of rounds; about eleven minutes."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
-    # Data on which nothing was chosen: the pace of rounds was, on patches 0 to 6.
+    # Held-out data: the pace of rounds was chosen on patches 0 to 6.
     directions(range(500, 560))
     sets = range(7, 10)
     round_length_and_shards(sets)

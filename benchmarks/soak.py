@@ -1,4 +1,4 @@
-"""A million samples: does the engine still give the answers of the plain loop, and float32?
+"""A million samples: does the engine still give the responses of the plain loop, and float32?
 
 Run with ``python -m benchmarks.soak``; it prints the largest difference of any weight.
 """
@@ -25,11 +25,11 @@ def against_the_plain_loop(n_samples, n, m, **schedule):
     plain = PlainLoop(net)
     worst = 0.0
     for X in chunks(n_samples, n):
-        worst = max(worst, np.abs(net.learn(X)[0] - plain.learn(X)).max())
+        worst = max(worst, np.abs(net.learn(X).Y - plain.learn(X)).max())
     gap = np.abs(net.components - plain.W).max(), np.abs(net.lateral_weights - plain.M_T.T).max()
     click.echo(
         f"n={n} m={m} {schedule or 'plain'}: {net.n_samples} samples; largest difference of an "
-        f"answer {worst:.1e}, of W {gap[0]:.1e}, of M {gap[1]:.1e}"
+        f"activity {worst:.1e}, of W {gap[0]:.1e}, of M {gap[1]:.1e}"
     )
 
 
@@ -40,13 +40,13 @@ def float32_against_float64(n_samples, n, m, **schedule):
         grown_network(X, m, 0.0, dtype=t, **settings) for t in (np.float64, "float32")
     )
     for X in chunks(n_samples, n):
-        Y = double.learn(X)[0]
-        Y_32 = single.learn(X.astype(np.float32))[0]
+        Y = double.learn(X).Y
+        Y_32 = single.learn(X.astype(np.float32)).Y
     error = np.linalg.norm(Y_32 - Y) / np.linalg.norm(Y)
     gap = np.linalg.norm(single.components - double.components) / np.linalg.norm(double.components)
     click.echo(
         f"float32, n={n} m={m} {schedule or 'plain'}: {double.n_samples} samples; relative "
-        f"difference of the last answers {error:.1e}, of W {gap:.1e}"
+        f"difference of the last responses {error:.1e}, of W {gap:.1e}"
     )
 
 

@@ -147,7 +147,7 @@ def slow_convergence(n_samples=4096):
     for schedule, settings in (("plain", {}), ("III.C", SECTION_III_C)):
         for kind, X in (("whitened", whitened_patches(n_samples)), ("raw", raw_patches(n_samples))):
             net = grown_network(X, 256, 200.0, tol=1e-6, **settings)
-            unconverged[f"{kind}, {schedule}"] = net.learn(X)[1]
+            unconverged[f"{kind}, {schedule}"] = net.learn(X).n_unconverged
             contestants[f"{kind}, {schedule}"] = lambda net=net, X=X: net.learn(X)
     seconds = time_in_turn(contestants, rounds=5)
     return {

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from hebbnmf import Network
+from hebbnmf import Network, Settings
 from hebbnmf.datasets import (
     extract_patches,
     load_natural_images,
@@ -38,7 +38,8 @@ def three_gaussians(n_samples):
 
 def grown_network(X, m, rank_penalty, *, dtype=np.float64, tol=1e-4, n_passes=2, **settings):
     """Return a network that has recruited its units and learned for a while."""
-    net = Network(X.shape[1], m, rank_penalty=rank_penalty, dtype=dtype, tol=tol, **settings)
+    rules = Settings(m, rank_penalty=rank_penalty, tol=tol, **settings).rules(dtype)
+    net = Network(X.shape[1], rules, dtype)
     for _ in range(n_passes):
         net.learn(np.ascontiguousarray(X, dtype))
     return net

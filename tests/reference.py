@@ -9,13 +9,13 @@ import numpy as np
 def online_snmf(
     X, m, lam, *, initial=None, gain=1.0, quartic=False, tol=1e-12, max_sweeps=100_000, residue=1e-7
 ):
-    """Present the rows of X. Returns the answers, W, M and Yhat (m rows, those unused zero)."""
+    """Present the rows of X. Returns the responses, W, M and Yhat (m rows, those unused zero)."""
     n_samples, n = X.shape
     W = np.zeros((m, n))
     M = np.zeros((m, m))
     Yhat = np.zeros(m)
     active_set = []
-    answers = np.zeros((n_samples, m))
+    responses = np.zeros((n_samples, m))
     for T in range(n_samples):
         x = X[T]
         y = np.zeros(m)
@@ -53,8 +53,8 @@ def online_snmf(
                 W[i] = W[i] + y[i] * (x - W[i] * y[i]) / Yhat[i]
                 M[i] = M[i] + y[i] * (y - M[i] * y[i]) / Yhat[i]
             M[i, i] = 0.0
-        answers[T] = y
-    return answers, W, M, Yhat
+        responses[T] = y
+    return responses, W, M, Yhat
 
 
 def minimum_of_equation_6(Yhat, excess, net):

@@ -1,4 +1,4 @@
-"""The commands that read data: what they learn, answer and write, and how they fail."""
+"""The commands that read data: what they learn and write, and how they fail."""
 
 import json
 import os
@@ -240,7 +240,7 @@ def test_a_warning_is_one_line_and_not_repeated_for_every_chunk():
     assert second == "m.npz: 5 units, 200 samples seen"
 
 
-# Answers ------------------------------------------------------------------------------------------
+# Responses ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -254,7 +254,7 @@ def test_rows_are_read_back_to_the_last_bit(rows, suffix, dtype):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npy", "parquet"])
-def test_answers_are_those_of_the_model(rows, suffix):
+def test_responses_are_those_of_the_model(rows, suffix):
     run("transform", "model.npz", "rows.csv", "-o", f"y.{suffix}")
     run("convert", f"y.{suffix}", "again.npy")
     assert np.array_equal(np.load("again.npy"), load("model.npz").transform(rows))
@@ -279,7 +279,7 @@ def test_columns_are_those_the_model_learned():
     assert "the columns a, but the model learned the columns a, b; choose them" in one.stderr
 
 
-def test_models_that_cannot_answer_are_refused():
+def test_models_that_cannot_respond_are_refused():
     save(OnlineSNMF(), "new.npz")
     assert "has learned nothing" in run("predict", "new.npz", "rows.csv", code=1).stderr
     save(SymNMF(2), "offline.npz")

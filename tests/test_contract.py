@@ -48,7 +48,7 @@ def X():
 @pytest.mark.parametrize(
     ("container", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
 )
-def test_every_transform_answers_in_the_container_that_was_set(X, container, frame):
+def test_every_transform_returns_the_container_that_was_set(X, container, frame):
     named = frame({name: X[:, j] for j, name in enumerate("abc")})
     net = OnlineSNMF(4).set_output(transform=container)
     outputs = [net.partial_fit_transform(named), net.transform(named), net.fit_transform(named)]
@@ -58,7 +58,7 @@ def test_every_transform_answers_in_the_container_that_was_set(X, container, fra
     assert list(net.feature_names_in_) == list("abc")
 
 
-def test_online_answers_keep_the_index_of_a_pandas_frame(X):
+def test_online_responses_keep_the_index_of_a_pandas_frame(X):
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"row {i}" for i in range(len(X))])
     Y = OnlineSNMF(2).set_output(transform="pandas").partial_fit_transform(frame)
     assert (Y.index == frame.index).all()

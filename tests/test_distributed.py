@@ -183,7 +183,7 @@ def test_no_more_samples_are_set_aside_than_places_are_free(X):
 
 
 @pytest.mark.parametrize("n_shards", [2, 3])
-def test_the_cost_of_all_online_answers_is_kept(X, n_shards):
+def test_the_cost_of_all_online_responses_is_kept(X, n_shards):
     model = OnlineSNMF(8, rank_penalty=0.0, track_cost=True).partial_fit(X[:100])
     first = OnlineSNMF(8, rank_penalty=0.0).partial_fit_transform(X[:100])
     shards = np.array_split(X[100:], n_shards)
@@ -507,7 +507,7 @@ def net(X):
     return OnlineSNMF(10, track_cost=True).fit(X)
 
 
-class TestAnswers:
+class TestResponses:
     def test_of_a_dask_array_are_lazy_and_of_known_shape(self, net, X):
         lazy = da.from_array(X, chunks=(400, 2))
         Y, labels = transform(net, lazy), predict(net, lazy)
@@ -566,22 +566,22 @@ class TestAnswers:
         nothing = transform(net, [tmp_path / "a.npy"])
         assert nothing.shape == nothing.compute().shape == (0, 10)
 
-    @pytest.mark.parametrize("answer", [transform, predict])
-    def test_data_with_other_features_are_refused_at_once(self, X, answer, tmp_path):
+    @pytest.mark.parametrize("response", [transform, predict])
+    def test_data_with_other_features_are_refused_at_once(self, X, response, tmp_path):
         frame = pd.DataFrame(X, columns=list("abcde"))
         net = OnlineSNMF(4).fit(frame)
         for columns, message in (("abced", "names should match"), ("abcd", "missing: *\n- e")):
             lazy = dd.from_pandas(frame[list(columns)], npartitions=2)
             with pytest.raises(ValueError, match=message):
-                answer(net, lazy)
+                response(net, lazy)
             frame[list(columns)].to_csv(tmp_path / "x.csv", index=False)
             with pytest.raises(ValueError, match="but the model learned the columns a, b, c, d, e"):
-                answer(net, [tmp_path / "x.csv"])
+                response(net, [tmp_path / "x.csv"])
         frame.to_csv(tmp_path / "x.csv", index=False)
-        found = answer(net, [tmp_path / "x.csv"]).compute()
-        np.testing.assert_allclose(found, getattr(net, answer.__name__)(frame), rtol=1e-9)
+        found = response(net, [tmp_path / "x.csv"]).compute()
+        np.testing.assert_allclose(found, getattr(net, response.__name__)(frame), rtol=1e-9)
         with pytest.raises(ValueError, match="4 features, but OnlineSNMF is expecting 5"):
-            answer(OnlineSNMF(4).fit(X), da.from_array(X[:, :4], chunks=(100, 4)))
+            response(OnlineSNMF(4).fit(X), da.from_array(X[:, :4], chunks=(100, 4)))
 
     def test_other_data_are_refused(self, net, X):
         for data in (X, [], [1, 2]):
@@ -683,7 +683,7 @@ class TestCluster:
         ]
         assert costs[0] == costs[1]
 
-    def test_answers_where_the_data_are(self, client, long, expected):
+    def test_responds_where_the_data_are(self, client, long, expected):
         lazy = da.from_array(long, chunks=(250, 5)).persist()
         np.testing.assert_array_equal(
             client.compute(predict(expected, lazy)).result(), expected.predict(long)

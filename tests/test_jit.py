@@ -21,14 +21,14 @@ from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 net = OnlineSNMF(12, rank_penalty=2.0, tol=1e-12)
 X = make_sparse_sources(40, 6, random_state=0)
-np.savez("answers.npz", Y=net.partial_fit_transform(X), W=net.components_, M=net.lateral_weights_)
+np.savez("responses.npz", Y=net.partial_fit_transform(X), W=net.components_, M=net.lateral_weights_)
 """
 
 
 def run(folder, **variables):
     environment = {"PATH": os.environ["PATH"], **variables}
     subprocess.run([sys.executable, "-c", SCRIPT], cwd=folder, env=environment, check=True)
-    return np.load(folder / "answers.npz")
+    return np.load(folder / "responses.npz")
 
 
 def test_works_where_no_cache_can_be_placed(tmp_path):
@@ -42,10 +42,10 @@ def test_works_where_no_cache_can_be_placed(tmp_path):
     (package / "hebbnmf" / "__pycache__").write_text("in the way")
     nowhere = tmp_path / "file"
     nowhere.write_text("in the way")
-    answers = run(
+    responses = run(
         tmp_path, PYTHONPATH=str(package), HOME=str(nowhere / "home"), MPLCONFIGDIR=str(tmp_path)
     )
-    assert answers["Y"].any()
+    assert responses["Y"].any()
 
 
 def test_compiled_equals_uncompiled(tmp_path):

@@ -78,7 +78,7 @@ def _small_stream(parts):
 @pytest.mark.parametrize("name_of_schedule", SCHEDULES)
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @pytest.mark.parametrize(("name", "m"), CASES)
-def test_every_answer_equals_the_oracle_in_any_chunking(name, m, dynamics, name_of_schedule):
+def test_every_response_equals_the_oracle_in_any_chunking(name, m, dynamics, name_of_schedule):
     X, rank_penalty = stream(name)
     plan = schedule(name_of_schedule, X)
     Y, W, M, Yhat = online_snmf(
@@ -89,9 +89,9 @@ def test_every_answer_equals_the_oracle_in_any_chunking(name, m, dynamics, name_
         chunks = [net.partial_fit_transform(X[i : i + size].copy()) for i in range(0, len(X), size)]
         K = net.n_components_
         assert K == np.count_nonzero(Yhat)
-        answers = np.vstack([np.pad(A, ((0, 0), (0, K - A.shape[1]))) for A in chunks])
+        responses = np.vstack([np.pad(A, ((0, 0), (0, K - A.shape[1]))) for A in chunks])
         scale = np.abs(Y).max()
-        np.testing.assert_allclose(answers, Y[:, :K], rtol=0, atol=1e-8 * scale)
+        np.testing.assert_allclose(responses, Y[:, :K], rtol=0, atol=1e-8 * scale)
         np.testing.assert_allclose(net.components_, W[:K], rtol=0, atol=1e-8)
         np.testing.assert_allclose(net.lateral_weights_, M[:K, :K], rtol=0, atol=1e-8)
         np.testing.assert_allclose(net.cumulative_activity_, Yhat[:K], rtol=1e-8)
@@ -118,7 +118,7 @@ def test_weights_are_the_ratios_of_sums_that_define_them(name, dynamics):
 # Under the schedule of section III.C no energy is known to fall: some responses may not settle.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @given(small_streams(), st.sampled_from(DYNAMICS), st.floats(0, 5), st.sampled_from([None, 2.0]))
-def test_answers_and_lateral_weights_are_never_negative(X, dynamics, rank_penalty, initial):
+def test_responses_and_lateral_weights_are_never_negative(X, dynamics, rank_penalty, initial):
     gain = 1.0 if initial is None else 0.01
     net = exact(6, rank_penalty, (initial, gain), dynamics=dynamics).set_params(max_sweeps=1000)
     Y = net.partial_fit_transform(X)
@@ -131,7 +131,7 @@ def test_answers_and_lateral_weights_are_never_negative(X, dynamics, rank_penalt
 
 
 @given(small_streams(), st.floats(0, 5))
-def test_rectified_answers_satisfy_equation_7(X, rank_penalty):
+def test_rectified_responses_satisfy_equation_7(X, rank_penalty):
     net = exact(6, rank_penalty).partial_fit(X)
     Y = net.transform(X)
     net_input = X @ net.components_.T - Y @ net.lateral_weights_.T
@@ -140,7 +140,7 @@ def test_rectified_answers_satisfy_equation_7(X, rank_penalty):
 
 
 @given(small_streams(), st.floats(0, 5))
-def test_quartic_answers_cannot_be_improved_one_at_a_time(X, rank_penalty):
+def test_quartic_responses_cannot_be_improved_one_at_a_time(X, rank_penalty):
     net = exact(6, rank_penalty, dynamics="quartic").partial_fit(X)
     Y = net.transform(X)
     W, M, Yhat = net.components_, net.lateral_weights_, net.cumulative_activity_
@@ -155,7 +155,7 @@ def test_quartic_answers_cannot_be_improved_one_at_a_time(X, rank_penalty):
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @pytest.mark.parametrize("scale", [1e-60, 0.5, 3.0, 1e60])
-def test_scaling_the_data_scales_the_answers_alone(scale, dynamics):
+def test_scaling_the_data_scales_the_responses_alone(scale, dynamics):
     X, rank_penalty = stream("laplace 16")
     net = exact(20, rank_penalty, (50.0, 0.1), dynamics=dynamics)
     scaled = exact(20, rank_penalty * scale**4, (50.0 * scale**2, 0.1), dynamics=dynamics)
@@ -184,7 +184,7 @@ def test_energy_never_rises_in_a_sweep_under_the_plain_schedule():
     gram = Yhat[:, None] * (np.eye(len(W)) + M)
     np.testing.assert_allclose(gram, gram.T, atol=1e-9 * Yhat.max())
     final = net.transform(X)
-    for x, answer in zip(X, final, strict=True):
+    for x, response in zip(X, final, strict=True):
         y = np.zeros(len(W))
         energies = [0.0]
         for _ in range(20):
@@ -192,8 +192,8 @@ def test_energy_never_rises_in_a_sweep_under_the_plain_schedule():
                 y[i] = max(W[i] @ x - M[i] @ y, 0)
             energies.append(y @ gram @ y / 2 - (Yhat * (W @ x)) @ y)
         assert (np.diff(energies) <= 1e-9 * abs(energies[-1])).all()
-        at_answer = answer @ gram @ answer / 2 - (Yhat * (W @ x)) @ answer
-        assert at_answer <= energies[-1] + 1e-9 * abs(energies[-1])
+        at_response = response @ gram @ response / 2 - (Yhat * (W @ x)) @ response
+        assert at_response <= energies[-1] + 1e-9 * abs(energies[-1])
 
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)

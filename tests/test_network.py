@@ -42,7 +42,7 @@ def exact(X, m, rank_penalty, schedule=(None, 1.0)):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_working_set_of_a_large_network_gives_the_answers_of_the_oracle(schedule):
+def test_the_working_set_of_a_large_network_gives_the_responses_of_the_oracle(schedule):
     X = make_sparse_sources(100, 50, random_state=0)
     net = exact(X, 90, 0.0, schedule)
     Y, n_unconverged, _ = net.learn(X.copy())
@@ -70,8 +70,8 @@ def test_no_block_size_changes_the_weights(size, m, schedule, monkeypatch):
     np.testing.assert_allclose(other.lateral_weights, usual.lateral_weights, rtol=0, atol=1e-10)
 
 
-def test_answers_that_converge_slowly_are_those_of_a_direct_solver():
-    # Raw patches: sweeps alone take hundreds. Under the plain schedule the answer minimises a
+def test_responses_that_converge_slowly_are_those_of_a_direct_solver():
+    # Raw patches: sweeps alone take hundreds. Under the plain schedule the response minimises a
     # convex energy with Gram matrix G = diag(Yhat) (I + M), that is |L' y - L^-1 b| for G = L L'.
     X = PatchNormalizer().fit_transform(
         extract_patches(load_natural_images(), 400, 10, dtype=float, random_state=0)
@@ -115,7 +115,7 @@ def test_the_number_of_threads_changes_no_bit():
         np.testing.assert_array_equal(net.respond(X, n_jobs).Y, all_cores)
 
 
-def test_answering_changes_nothing():
+def test_responding_changes_nothing():
     X = make_sparse_sources(300, 5, random_state=0)
     net = make(5, 10)
     net.learn(X)

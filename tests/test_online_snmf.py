@@ -89,7 +89,7 @@ def test_float32_rows_whose_square_overflows_are_refused():
 
 
 @pytest.mark.parametrize("method", ["predict", "transform"])
-def test_answering_before_learning_is_refused(method):
+def test_responding_before_learning_is_refused(method):
     with pytest.raises(NotFittedError):
         getattr(OnlineSNMF(), method)(GOOD)
 
@@ -104,7 +104,7 @@ def test_the_first_chunk_may_be_one_row(dynamics):
 
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
 @pytest.mark.parametrize("first", [[], [GOOD]])
-def test_a_row_of_zeros_answers_zeros_and_teaches_nothing(first, dynamics):
+def test_a_row_of_zeros_gets_zeros_and_teaches_nothing(first, dynamics):
     net = OnlineSNMF(5, rank_penalty=0.0, dynamics=dynamics)
     for chunk in first:
         net.partial_fit(chunk)
@@ -128,7 +128,7 @@ def test_a_fit_without_units_warns_with_the_scale_of_the_data():
 
 
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
-def test_unconverged_answers_give_one_warning_a_call_with_their_number(dynamics):
+def test_unconverged_responses_give_one_warning_a_call_with_their_number(dynamics):
     X = make_sparse_sources(200, 8, random_state=0)
     net = OnlineSNMF(16, dynamics=dynamics, max_sweeps=1, tol=1e-9)
     learn = (net.fit, net.partial_fit, net.partial_fit_transform)
@@ -151,7 +151,7 @@ class TestExtremes:
         net = OnlineSNMF(3, rank_penalty=0.1, dynamics=dynamics).fit(X)
         np.testing.assert_allclose(net.transform(X), np.maximum(X * [[1.0, -1.0]], 0), atol=1e-3)
 
-    def test_one_component_answers_its_projection(self, dynamics):
+    def test_one_component_responds_by_its_projection(self, dynamics):
         X = make_sparse_sources(50, 3, random_state=0)
         net = OnlineSNMF(1, rank_penalty=0.0, dynamics=dynamics).fit(X)
         assert net.components_.shape == (1, 3)
@@ -237,7 +237,7 @@ def test_labels_after_partial_fit_are_those_given_online():
     np.testing.assert_array_equal(net.labels_, np.where(silent, -1, Y.argmax(axis=1)))
 
 
-def test_predict_names_the_strongest_answer():
+def test_predict_names_the_strongest_response():
     X, _ = make_three_gaussians(300, random_state=0)
     net = OnlineSNMF(3, rank_penalty=0.6).fit(X)
     Y = net.transform(X)
@@ -253,7 +253,7 @@ def test_later_chunks_take_the_type_of_the_first():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_tracked_cost_is_that_of_the_online_answers(dtype):
+def test_tracked_cost_is_that_of_the_online_responses(dtype):
     X = make_sparse_sources(700, 4, random_state=0).astype(dtype)
     net = OnlineSNMF(8, rank_penalty=4.0, track_cost=True)
     chunks = [net.partial_fit_transform(X[i : i + 100]) for i in range(0, 700, 100)]

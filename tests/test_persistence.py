@@ -195,7 +195,7 @@ def test_the_golden_file_loads_for_ever():
     Y, W, M, Yhat = online_snmf(X[:70], 6, 0.5)
     K = np.count_nonzero(Yhat)
     assert (net.n_components_, net.n_samples_seen_, net.n_features_in_) == (K, 70, 4)
-    # The definitions of the weights, as ratios of sums over the answers of the oracle.
+    # The definitions of the weights, as ratios of sums over the responses of the oracle.
     np.testing.assert_allclose(net.cumulative_activity_, np.square(Y).sum(axis=0)[:K])
     ratios = (Y.T @ X[:70])[:K] / net.cumulative_activity_[:, None]
     np.testing.assert_allclose(net.components_, ratios, atol=1e-9)

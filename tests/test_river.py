@@ -74,7 +74,7 @@ def test_a_feature_never_seen_counts_in_the_norm_of_a_sample_and_is_not_kept(dyn
     assert list(model.columns) == list("abc")
 
 
-def test_frames_are_learned_and_answered_as_their_rows():
+def test_frames_are_learned_and_responded_to_as_their_rows():
     X = make_three_gaussians(random_state=0)[0]
     frame = pd.DataFrame(X, columns=["a", "b"], index=[f"row {i}" for i in range(len(X))])
     one, many = RiverSNMF(3, rank_penalty=0.1), RiverSNMF(3, rank_penalty=0.1)
@@ -118,11 +118,11 @@ def test_frames_of_every_library_go_in_and_come_out(frame):
     assert type(Y) is type(rows)
     one = [model.predict_one(x) for x in dicts(X, "ab")]
     np.testing.assert_array_equal(np.asarray(labels), one)
-    answers = [list(model.transform_one(x).values()) for x in dicts(X, "ab")]
-    np.testing.assert_allclose(np.asarray(Y), answers, rtol=1e-9)
+    responses = [list(model.transform_one(x).values()) for x in dicts(X, "ab")]
+    np.testing.assert_allclose(np.asarray(Y), responses, rtol=1e-9)
 
 
-def test_answers_join_other_features_and_feed_other_steps():
+def test_responses_join_other_features_and_feed_other_steps():
     X, labels = make_three_gaussians(random_state=0)
     union = RiverSNMF(3, rank_penalty=0.1) + preprocessing.StandardScaler()
     product = RiverSNMF(3, rank_penalty=0.1) * preprocessing.StandardScaler()
@@ -207,7 +207,7 @@ def test_a_bad_parameter_is_refused_at_once():
         RiverSNMF(0)
 
 
-def test_answers_that_did_not_converge_are_told():
+def test_responses_that_did_not_converge_are_warned_of():
     model = RiverSNMF(3, rank_penalty=0.1, tol=1e-12, max_sweeps=1)
     model.learn_one({0: 1.0, 1: 1.0})
     with pytest.warns(ConvergenceWarning, match="did not converge within max_sweeps=1"):

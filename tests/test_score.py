@@ -60,7 +60,7 @@ def test_score_refuses_what_transform_refuses(X):
         net.score([[np.nan, 1.0]])
 
 
-def test_score_warns_of_answers_that_did_not_converge(X):
+def test_score_warns_of_responses_that_did_not_converge(X):
     net = OnlineSNMF(3, rank_penalty=0.1, tol=1e-12, max_sweeps=1)
     with pytest.warns(ConvergenceWarning):
         net.partial_fit(X)
@@ -89,7 +89,7 @@ def test_feature_names_are_kept_and_checked_in_every_chunk(X, frame, method):
 
 
 @pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_answers_of_some_columns_join_the_others_in_a_column_transformer(X, container):
+def test_responses_of_some_columns_join_the_others_in_a_column_transformer(X, container):
     frame = named(
         pd.DataFrame if container == "pandas" else pl.DataFrame, np.hstack([X, X]), "abcd"
     )

@@ -235,15 +235,17 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
     C-contiguous, of that type and finite, with norms whose fourth power is finite; ValueError
     where this cannot be.
     """
-    limit = _LARGEST_NORM2[np.dtype(dtype)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows: FloatArray = np.ascontiguousarray(X, dtype)
-        if n_features not in (None, rows.shape[1]):
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
-                "columns, and the preprocessing, that it learned with."
-            )
-        largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
+    rows: FloatArray = np.ascontiguousarray(X)
+    if rows.dtype != dtype:
+        with np.errstate(over="ignore"):  # infinity is refused below
+            rows = rows.astype(dtype)
+    if n_features not in (None, rows.shape[1]):
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
+            "columns, and the preprocessing, that it learned with."
+        )
+    limit = _LARGEST_NORM2[rows.dtype]
+    largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
     if largest <= limit:
         return rows
     if not np.isfinite(rows).all():

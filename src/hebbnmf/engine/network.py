@@ -146,20 +146,20 @@ class Network:
             Rows that would have recruited a unit; empty if they could.
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
-        n_unconverged, deferred = 0, list[int]()
+        n_unconverged = start = 0
+        deferred: list[int] = []
         # Upper bound on units after this call, so that the choice of BLAS threads does not depend
         # on chunking.
         n_rows = min(len(X), BLOCK)
         most = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
         with one_blas_thread(self.n_features, n_rows, most):
-            start = 0
             while start < len(X):
                 rows = _writable(X[start : start + BLOCK])
-                if recruit:
-                    self._reserve(self.n_units + len(rows))
-                if Y.shape[1] < len(self._weights.s):
-                    Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
                 n_free = self.rules.max_units - self.n_units - len(deferred)
+                if recruit and n_free > 0:
+                    self._reserve(self.n_units + len(rows))
+                    if Y.shape[1] < len(self._weights.s):
+                        Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
                 self.n_units, n_learned, failed = learn_block(
                     self.n_units,
                     n_free,
@@ -175,7 +175,9 @@ class Network:
                 if n_learned < len(rows):
                     deferred.append(start)
                     start += 1
-        return Responses(np.ascontiguousarray(Y[:, : self.n_units]), n_unconverged, deferred)
+        if Y.shape[1] > self.n_units:
+            Y = np.ascontiguousarray(Y[:, : self.n_units])
+        return Responses(Y, n_unconverged, deferred)
 
     def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
         """Respond to samples with frozen weights, each on its own, without recruiting.
