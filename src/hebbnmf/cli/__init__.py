@@ -48,7 +48,7 @@ class _Command(click.Group):
 
 @click.group(
     cls=_Command,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="""\b
 Completion of commands and options, for bash (or zsh, fish):
   eval "$(_HEBBNMF_COMPLETE=bash_source hebbnmf)"

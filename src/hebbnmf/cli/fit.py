@@ -1,13 +1,20 @@
 """The command `fit`: learn from files and pipes."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hebbnmf.cli.inputs import PATH, data_argument, progress, read_options, report_bad_rows
+from hebbnmf.cli.inputs import (
+    PATH,
+    data_argument,
+    options,
+    progress,
+    read_options,
+    report_bad_rows,
+)
 from hebbnmf.cli.signals import Interrupts
 
 if TYPE_CHECKING:
@@ -20,15 +27,12 @@ Options = dict[str, Any]
 
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
-_MODEL_OPTIONS = (
-    click.option(
-        "--n-components", type=_COUNT, default=8, show_default=True, help="Units at most."
-    ),
+_OPTIONS = (
+    click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
         type=click.FloatRange(min=0),
         default=1.0,
-        show_default=True,
         help="Price of a further unit, on the scale of |x|^4; the default suits --scale.",
     ),
     click.option(
@@ -40,30 +44,23 @@ _MODEL_OPTIONS = (
         "--activity-gain",
         type=_POSITIVE,
         default=1.0,
-        show_default=True,
         help="Share of a squared activity that is added to cumulative activity.",
     ),
     click.option(
         "--dynamics",
         type=click.Choice(["rectified", "quartic"]),
         default="rectified",
-        show_default=True,
         help="How units respond: Eq. (7) of the paper, or the exact Eq. (6).",
     ),
     click.option(
         "--tol",
         type=_POSITIVE,
         default=1e-4,
-        show_default=True,
         help="A response is final when no unit moves by more, relative to the strongest.",
     ),
-    click.option(
-        "--max-sweeps", type=_COUNT, default=1000, show_default=True, help="Bound on the sweeps."
-    ),
+    click.option("--max-sweeps", type=_COUNT, default=1000, help="Bound on the sweeps."),
     click.option("--track-cost", is_flag=True, help="Keep account of the cost (9); takes longer."),
-)
-_ORDER_OPTIONS = (
-    click.option("--epochs", type=_COUNT, default=1, show_default=True, help="Passes over DATA."),
+    click.option("--epochs", type=_COUNT, default=1, help="Passes over DATA."),
     click.option("--shuffle", is_flag=True, help="Present the rows of each epoch in random order."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of that order."),
     click.option("--limit", type=_COUNT, help="End after so many rows, all epochs together."),
@@ -73,14 +70,10 @@ _ORDER_OPTIONS = (
         help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
         "then save.",
     ),
-)
-_PREPROCESSING_OPTIONS = (
     click.option(
         "--scale", is_flag=True, help="Standardise each column first, by a pass of its own."
     ),
     click.option("--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."),
-)
-_CHECKPOINT_OPTIONS = (
     click.option(
         "--checkpoint",
         type=PATH,
@@ -100,13 +93,6 @@ _CHECKPOINT_OPTIONS = (
 )
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
-    groups = (_MODEL_OPTIONS, _ORDER_OPTIONS, _PREPROCESSING_OPTIONS, _CHECKPOINT_OPTIONS)
-    for option in reversed([option for group in groups for option in group]):
-        command = option(command)
-    return command
-
-
 @click.command(
     epilog="""\b
 Examples:
@@ -119,7 +105,7 @@ Examples:
 )
 @data_argument
 @click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
-@_options
+@options(*_OPTIONS)
 @read_options
 @click.pass_context
 def fit(

@@ -1,7 +1,7 @@
 """What the commands read: the options that say how, the streams they open, and models."""
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import reduce, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions, Stream
 
+Command = Callable[..., None]
 # An unreadable file exits 1 (data), not 2 (usage), and so is found out by reading it.
 PATH = click.Path(allow_dash=True, readable=False)
 
@@ -72,39 +73,39 @@ _READ_OPTIONS = (
         "--dtype",
         type=click.Choice(["float64", "float32"]),
         default="float64",
-        show_default=True,
         help="Precision of the numbers in memory.",
     ),
     click.option(
         "--on-bad-row",
         type=click.Choice(["raise", "skip"]),
         default="raise",
-        show_default=True,
         help="Stop at a row that cannot be read, or leave it out and count it.",
     ),
 )
 
 
-def read_options(command: Callable[..., None]) -> Callable[..., None]:
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Give a command several options at once, in this order."""
+    return lambda command: reduce(lambda c, option: option(c), reversed(decorators), command)
+
+
+def read_options(command: Command) -> Command:
     """Give a command the options that say how data are read, as one argument `reading`."""
 
     @wraps(command)
-    def wrapped(*args: object, header: bool | None, **options: object) -> None:
+    def wrapped(*args: object, header: bool | None, **others: object) -> None:
         from dataclasses import fields
 
         from hebbnmf.streams import ReadOptions
 
-        options["header"] = "auto" if header is None else header
-        chosen: dict[str, Any] = {f.name: options.pop(f.name) for f in fields(ReadOptions)}
-        command(*args, reading=ReadOptions(**chosen), **options)
+        others["header"] = "auto" if header is None else header
+        chosen: dict[str, Any] = {f.name: others.pop(f.name) for f in fields(ReadOptions)}
+        command(*args, reading=ReadOptions(**chosen), **others)
 
-    result: Callable[..., None] = wrapped
-    for option in reversed(_READ_OPTIONS):
-        result = option(result)
-    return result
+    return options(*_READ_OPTIONS)(wrapped)
 
 
-def data_argument(command: Callable[..., None]) -> Callable[..., None]:
+def data_argument(command: Command) -> Command:
     """Give a command the argument DATA: files, patterns, or - for standard input."""
     return click.argument("data", nargs=-1, required=True, type=PATH)(command)
 

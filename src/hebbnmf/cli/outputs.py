@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 class Writer(ABC):
-    """Rows to an open file, chunk by chunk.
-
-    Parameters
-    ----------
-    file : binary file
-        Where to write.
-    names : list of str, optional
-        Names of the columns; text has a line of names, or objects, only where they are given.
-    """
+    """Rows to an open file, chunk by chunk; text has names of columns where they are given."""
 
     def __init__(self, file: IO[bytes], names: list[str] | None) -> None:
         self._file = file
@@ -77,32 +69,26 @@ class NpyWriter(Writer):
     """A `.npy` file, whose header learns the number of rows at the end."""
 
     _n_rows = 0
-    _like: "Rows | None" = None
 
     def write(self, rows: "Rows") -> None:
         """Write rows as they are in memory."""
-        import numpy as np
-
-        if self._like is None:
-            self._like = rows[:0]
-            self._header()
         self._n_rows += len(rows)
-        self._file.write(np.ascontiguousarray(rows).data)
+        if self._n_rows == len(rows):
+            self._write_header(rows)
+        self._last = rows
+        self._file.write(rows.tobytes())
 
     def finish(self) -> None:
         """Write the header again: numpy leaves room in it for the first dimension to grow."""
-        end = self._file.tell()
         self._file.seek(0)
-        self._header()
-        self._file.seek(end)
+        self._write_header(self._last)
+        self._file.seek(0, os.SEEK_END)
 
-    def _header(self) -> None:
+    def _write_header(self, like: "Rows") -> None:
         from numpy.lib import format as npy
 
-        assert self._like is not None
-        shape = (self._n_rows, *self._like.shape[1:])
-        described = npy.dtype_to_descr(self._like.dtype)
-        header = {"descr": described, "fortran_order": False, "shape": shape}
+        shape = (self._n_rows, *like.shape[1:])
+        header = {"descr": npy.dtype_to_descr(like.dtype), "fortran_order": False, "shape": shape}
         npy.write_array_header_1_0(self._file, header)
 
 

@@ -11,7 +11,6 @@ OUT = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default="out",
-    show_default=True,
     help="Folder for the pictures (PNG, SVG) and their numbers (JSON).",
 )
 

@@ -304,8 +304,8 @@ class _Training:
     def _advance(self, shard: int, n_read: int, n_asked: int, found: Cursor) -> None:
         """Move the cursor of a shard over rows that were read; refuse files that are not alike."""
         cursors, shards = self.progress.cursors, self.shards
-        cursors[shard] = shards.after(cursors[shard], n_read, found)
-        self.progress.ended[shard] = shards.has_ended(shard, cursors[shard], n_read, n_asked)
+        cursors[shard] = cursors[shard] + n_read if found is None else found
+        self.progress.ended[shard] = shards.has_ended(shard, cursors[shard], n_asked - n_read)
         shards.feature_names(cursors)
 
     def _complete(self) -> None:

@@ -90,12 +90,8 @@ class ArrayShards:
         """Return rows from the cursor on, lazy if the array is."""
         return self._X[cursor : min(cursor + n_rows, self._edges[shard + 1])]
 
-    def after(self, cursor: int, n_read: int, found: Cursor) -> int:  # noqa: ARG002
-        """Return the cursor after rows that were read."""
-        return cursor + n_read
-
-    def has_ended(self, shard: int, cursor: int, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
-        """Tell whether nothing follows them."""
+    def has_ended(self, shard: int, cursor: int, n_missing: int) -> bool:  # noqa: ARG002
+        """Tell whether nothing follows rows, of which so many fewer came than asked for."""
         return cursor >= self._edges[shard + 1]
 
     def feature_names(self, cursors: list[int]) -> None:  # noqa: ARG002
@@ -121,13 +117,9 @@ class FileShards:
         """Return rows from the cursor on, not yet read."""
         return FilePart(self._groups[shard], cursor, n_rows, self._options)
 
-    def after(self, cursor: Cursor, n_read: int, found: Cursor) -> Cursor:  # noqa: ARG002
-        """Return the cursor after rows that were read."""
-        return found
-
-    def has_ended(self, shard: int, cursor: Cursor, n_read: int, n_asked: int) -> bool:  # noqa: ARG002
-        """Tell whether nothing follows them."""
-        return n_read < n_asked
+    def has_ended(self, shard: int, cursor: Cursor, n_missing: int) -> bool:  # noqa: ARG002
+        """Tell whether nothing follows rows, of which so many fewer came than asked for."""
+        return n_missing > 0
 
     def feature_names(self, cursors: list[Cursor]) -> list[str] | None:
         """Return the names of the columns, which the shards read so far must have in common."""

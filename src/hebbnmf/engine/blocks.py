@@ -3,15 +3,16 @@
 import numpy as np
 
 from hebbnmf.engine._jit import jit
-from hebbnmf.engine.plasticity import birth, finish_block, learn, start_block
+from hebbnmf.engine.plasticity import birth, learn
 from hebbnmf.engine.recruitment import recruit
 from hebbnmf.engine.response import (
     FEW_UNITS,
+    axpy,
     make_workspace,
     respond_in_order,
     respond_in_working_set,
 )
-from hebbnmf.engine.state import FloatArray, Rules, Weights, Workspace
+from hebbnmf.engine.state import Block, FloatArray, Rules, Weights, Workspace
 
 
 @jit
@@ -52,7 +53,7 @@ def learn_block(
     n_unconverged : int
         Number of those whose response stopped at ``max_sweeps``.
     """
-    block = start_block(K, X, weights)
+    block = _start_block(K, X, weights)
     work = make_workspace(len(weights.s), X)
     work.s[:K] = weights.s[:K]
     n_unconverged = 0
@@ -80,7 +81,7 @@ def learn_block(
         learn(t, n_old, n_active, rules.gain, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
-    finish_block(K, weights, block)
+    _finish_block(K, weights, block)
     return K, n_learned, n_unconverged
 
 
@@ -108,6 +109,16 @@ def respond_block(X: FloatArray, Y: FloatArray, weights: Weights, rules: Rules) 
 
 
 @jit
+def _start_block(K: int, X: FloatArray, weights: Weights) -> Block:
+    """Take all products of a block with the weights as they are now, by BLAS."""
+    m, n_samples = len(weights.s), len(X)
+    P = np.zeros((m, n_samples), X.dtype)
+    np.dot(weights.V[:K], X.T, P[:K])
+    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.uint32)
+    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.uint32))
+
+
+@jit
 def _respond(
     t: int,
     K: int,
@@ -124,3 +135,24 @@ def _respond(
     if rules.quartic or K <= FEW_UNITS:
         return respond_in_order(K, weights.N_T, weights.Yhat, x_norm2, rules, tol, work)
     return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
+
+
+@jit
+def _finish_block(K: int, weights: Weights, block: Block) -> None:
+    """Apply the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
+
+    Up to a third of all units being active this beats a matrix product; four samples at a time,
+    since V is then read and written once for all of them.
+    """
+    X = block.X
+    n = X.shape[1]
+    for i in range(K):
+        V_i, c, when, n_steps = weights.V[i], block.C[i], block.when[i], block.n_steps[i]
+        fours = n_steps - n_steps % 4
+        for a in range(0, fours, 4):
+            x_a, x_b, x_c, x_d = X[when[a]], X[when[a + 1]], X[when[a + 2]], X[when[a + 3]]
+            c_a, c_b, c_c, c_d = c[a], c[a + 1], c[a + 2], c[a + 3]
+            for j in range(n):
+                V_i[j] += c_a * x_a[j] + c_b * x_b[j] + c_c * x_c[j] + c_d * x_d[j]
+        for a in range(fours, n_steps):
+            axpy(c[a], X[when[a]], V_i, n)

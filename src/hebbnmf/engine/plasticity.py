@@ -6,24 +6,11 @@ additions to ``V`` wait in ``C``, and the inputs ``P = V X'`` of the samples sti
 corrected instead: the same rank-one updates, applied later.
 """
 
-import numpy as np
-
 from hebbnmf.engine._jit import jit
-from hebbnmf.engine.response import axpy
-from hebbnmf.engine.state import Block, FloatArray, Weights, Workspace
+from hebbnmf.engine.state import Block, Weights, Workspace
 
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10
-
-
-@jit
-def start_block(K: int, X: FloatArray, weights: Weights) -> Block:
-    """Take all products of a block with the weights as they are now, by BLAS."""
-    m, n_samples = len(weights.s), len(X)
-    P = np.zeros((m, n_samples), X.dtype)
-    np.dot(weights.V[:K], X.T, P[:K])
-    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.uint32)
-    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.uint32))
 
 
 @jit
@@ -91,27 +78,6 @@ def learn(
         for b in range(n_active):
             N_i[active[b]] += c[b] * y_i  # Eq. (8), line 3
         N_i[i] = 0
-
-
-@jit
-def finish_block(K: int, weights: Weights, block: Block) -> None:
-    """Apply the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
-
-    Up to a third of all units being active this beats a matrix product; four samples at a time,
-    since V is then read and written once for all of them.
-    """
-    X = block.X
-    n = X.shape[1]
-    for i in range(K):
-        V_i, c, when, n_steps = weights.V[i], block.C[i], block.when[i], block.n_steps[i]
-        fours = n_steps - n_steps % 4
-        for a in range(0, fours, 4):
-            x_a, x_b, x_c, x_d = X[when[a]], X[when[a + 1]], X[when[a + 2]], X[when[a + 3]]
-            c_a, c_b, c_c, c_d = c[a], c[a + 1], c[a + 2], c[a + 3]
-            for j in range(n):
-                V_i[j] += c_a * x_a[j] + c_b * x_b[j] + c_c * x_c[j] + c_d * x_d[j]
-        for a in range(fours, n_steps):
-            axpy(c[a], X[when[a]], V_i, n)
 
 
 @jit

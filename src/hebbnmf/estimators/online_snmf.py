@@ -180,7 +180,6 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array-like of shape (n_samples, n_features)
             The samples, presented in order unless ``shuffle`` is set.
         y : Ignored
-            For the conventions of scikit-learn.
 
         Returns
         -------
@@ -209,7 +208,6 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array-like of shape (n_samples, n_features)
             The samples, presented in order.
         y : Ignored
-            For the conventions of scikit-learn.
 
         Returns
         -------
@@ -230,7 +228,6 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array-like of shape (n_samples, n_features)
             The samples, presented in order.
         y : Ignored
-            For the conventions of scikit-learn.
 
         Returns
         -------
@@ -290,7 +287,6 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         X : array-like of shape (n_samples, n_features)
             The samples.
         y : Ignored
-            For the conventions of scikit-learn.
 
         Returns
         -------
