@@ -93,7 +93,7 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
     (array([0.2]), array([6.]), array([1.]))
     """
     F = check_array(filters, dtype=np.float64, ensure_min_samples=0)
-    height, width = _check_patch_shape(F.shape[1], patch_shape)
+    height, width = filter_sides(F.shape[1], patch_shape, smallest=5)
     F = F / np.maximum(np.abs(F).max(axis=1, keepdims=True), _TINY)
     F -= F.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(F, axis=1)
@@ -118,13 +118,16 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
     return _describe(table)
 
 
-def _check_patch_shape(n_pixels: int, patch_shape: tuple[int, int] | None) -> tuple[int, int]:
+def filter_sides(
+    n_pixels: int, patch_shape: tuple[int, int] | None, smallest: int = 1
+) -> tuple[int, int]:
+    """Return the height and width of a filter, square where None, or raise ValueError."""
     side = round(n_pixels**0.5)
-    height, width = (side, side) if patch_shape is None else patch_shape
-    if height * width != n_pixels or min(height, width) < 5:
+    height, width = patch_shape or (side, side)
+    if height * width != n_pixels or min(height, width) < smallest:
         raise ValueError(
             f"patch_shape={patch_shape!r} does not suit filters of {n_pixels} pixels: height times "
-            "width must be that number, and neither may be below 5; give (height, width)."
+            f"width must be that number, and each at least {smallest}; give (height, width)."
         )
     return height, width
 
