@@ -15,7 +15,7 @@ class ClusterAgreement(NamedTuple):
     """What `cluster_agreement` measures."""
 
     accuracy: float  # share of samples in the cluster that is matched with their class
-    silent: float  # share of samples in no cluster, which lower the accuracy
+    silent: float  # share of samples in no cluster; they count as wrong
     n_clusters: int  # number of clusters that hold a sample
 
 

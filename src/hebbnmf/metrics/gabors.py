@@ -65,9 +65,9 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
 
     The centre lies a pixel or more inside the patch, the deviations of the envelope between 1.25
     pixels and half the patch, the frequency between one cycle per patch and 0.5 per pixel. Eight
-    free parameters explain a twelfth of the variance of white noise of 16 x 16 pixels, but a
-    quarter of 8 x 8: compare `explained` between patches of one size only. They explain more of
-    smooth noise: fit filters that act on images (`image_filters`), not patches.
+    free parameters explain about a twelfth of the variance of white noise of 16 x 16 pixels, but a
+    quarter of 8 x 8: compare `explained` between patches of one size only. Smooth noise has few
+    degrees of freedom at any size: fit filters that act on images (`image_filters`), not patches.
 
     Examples
     --------
