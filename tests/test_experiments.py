@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import THREE_GAUSSIANS_CENTERS, make_three_gaussians
 from hebbnmf.experiments import FIGURES, fig3, fig4, fig5
-from hebbnmf.persistence.versions import library_versions
 from hebbnmf.experiments.report import Report, spread
 from hebbnmf.metrics import fit_gabors
+from hebbnmf.persistence.versions import library_versions
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 
