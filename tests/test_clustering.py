@@ -62,3 +62,8 @@ def test_labels_are_the_strongest_column_and_none_without_activity():
     Y = np.array([[0.0, 2.0, 1.0], [3.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     assert cluster_labels(Y).tolist() == [1, 0, -1]
     assert cluster_labels(Y[:, :0]).tolist() == [-1, -1, -1]
+
+
+def test_labels_may_be_unsigned():
+    labels = np.array([2, 0], np.uint8)
+    np.testing.assert_array_equal(indicator_matrix(labels), indicator_matrix([2, 0]))

@@ -35,19 +35,17 @@ def indicator_matrix(labels: ArrayLike) -> NDArray[np.float64]:
            [0. , 0.5]])
     """
     codes = column_or_1d(labels)
-    if codes.dtype.kind not in "iu" or (codes.size and codes.min() < -1):
+    if codes.dtype.kind not in "iu" or codes.min(initial=0) < -1:
         raise ValueError(
             f"labels must be integers of at least -1, got {np.unique(codes)[:3]} among them; "
             "number the clusters from 0 and mark silent samples by -1."
         )
-    clusters = np.arange(codes.max(initial=-1) + 1)
-    members = codes[:, None] == clusters
-    scaled: NDArray[np.float64] = members / np.sqrt(np.maximum(members.sum(axis=0), 1))  # Eq. (3)
-    return scaled
+    members = codes[:, None] == np.arange(codes.astype(np.intp).max(initial=-1) + 1)
+    return np.asarray(members / np.sqrt(np.maximum(members.sum(axis=0), 1)))  # Eq. (3)
 
 
 def cluster_labels(Y: FloatArray) -> NDArray[np.intp]:
-    """Label responses by their clusters: the strongest column of each row, -1 for a row of zeros.
+    """Label each response by its strongest component, or by -1, no cluster, if all are zero.
 
     Parameters
     ----------
@@ -57,7 +55,6 @@ def cluster_labels(Y: FloatArray) -> NDArray[np.intp]:
     Returns
     -------
     ndarray of shape (n_samples,)
-        The labels; a sample with a response of zeros belongs to no cluster.
 
     Examples
     --------
@@ -79,15 +76,13 @@ def kmeans_objective(X: ArrayLike, labels: ArrayLike) -> float:
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The samples.
     labels : array-like of int of shape (n_samples,)
         The cluster of each sample, from 0; -1 marks a sample that belongs to none.
 
     Returns
     -------
     float
-        Sum of squared distances of the samples to the means of their clusters. A sample that
-        belongs to no cluster is measured from the origin.
+        Sum of squared distances of the samples to the means of their clusters, or to the origin.
 
     Notes
     -----
@@ -101,8 +96,7 @@ def kmeans_objective(X: ArrayLike, labels: ArrayLike) -> float:
     >>> kmeans_objective([[1.0], [3.0], [10.0]], [0, 0, 1])
     2.0
     """
-    samples: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
-    Y = indicator_matrix(labels)
+    samples, Y = check_array(X, dtype=np.float64, input_name="X"), indicator_matrix(labels)
     if len(samples) != len(Y):
         raise ValueError(
             f"X has {len(samples)} samples but labels has {len(Y)}; give one label for each row."

@@ -23,7 +23,6 @@ def snmf_cost(X: ArrayLike, Y: ArrayLike) -> float:
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The samples.
     Y : array-like of shape (n_samples, n_components)
         The responses, one row for each sample; may have no columns.
 
@@ -73,11 +72,10 @@ class RunningCost:
     Notes
     -----
     The three attributes are the whole state: passed back to the constructor, they continue the
-    stream bit for bit. A new chunk is folded into R by a QR factorization of ``[R; chunk]`` that
-    knows R to be triangular; see `snmf_cost` for why R is kept and not the sums ``X'X``, ``Y'X``
-    and ``Y'Y``. With ``n_features + n_components`` of 5, 128 and 512, a sample costs 0.2, 3 and
-    22 microseconds in chunks of 1000 and 100, 170 and 750 in chunks of one, of which validation
-    is 100. Sums would save two thirds of the former, a quarter of the latter.
+    stream bit for bit. A new chunk is folded into R by a QR factorization of ``[R; chunk]``; see
+    `snmf_cost` for why R is kept and not the sums ``X'X``, ``Y'X`` and ``Y'Y``. With
+    ``n_features + n_components`` of 5, 128 and 512, a sample costs 0.2, 3 and 22 microseconds in
+    chunks of 1000, and 100, 170 and 750 in chunks of one; sums would cost a third of the former.
 
     Examples
     --------
@@ -102,24 +100,31 @@ class RunningCost:
         Parameters
         ----------
         X : array-like of shape (n_chunk, n_features)
-            The samples.
         Y : array-like of shape (n_chunk, n_components)
-            Their responses. Columns beyond those of earlier chunks belong to components
-            recruited since: the responses to earlier samples are zero there.
+            The responses. Columns beyond those of earlier chunks belong to components recruited
+            since: the responses to earlier samples are zero there.
         """
         X, Y = _check_pair(X, Y)
-        size = self._size_after(X.shape[1], Y.shape[1])
-        triangle = self.triangle
+        n_features, n_components = X.shape[1], Y.shape[1]
+        if self.n_samples and n_features != self.n_features:
+            raise ValueError(
+                f"X has {n_features} features where earlier chunks had {self.n_features}; "
+                "begin a new RunningCost for other data."
+            )
+        if self.n_samples and n_components < self.n_components:
+            raise ValueError(
+                f"Y has {n_components} columns where earlier chunks had {self.n_components}, "
+                "and columns may only be added; give silent components as columns of zeros."
+            )
+        triangle, size = self.triangle, n_features + n_components
         if size > len(triangle):
             triangle = np.pad(triangle, (0, size - len(triangle)))
-        panel = min(_PANEL, size)
         with ONE_BLAS_THREAD:
             for start in range(0, len(X), _BLOCK_ROWS):
                 rows = slice(start, start + _BLOCK_ROWS)
                 block = np.asfortranarray(np.hstack([X[rows], Y[rows]]))
-                triangle = lapack.dtpqrt(0, panel, triangle, block, overwrite_b=1)[0]
-        self.triangle = triangle
-        self.n_features = X.shape[1]
+                triangle = lapack.dtpqrt(0, min(_PANEL, size), triangle, block, overwrite_b=1)[0]
+        self.triangle, self.n_features = triangle, n_features
         self.n_samples += len(X)
 
     def merge(self, other: "RunningCost") -> None:
@@ -128,8 +133,8 @@ class RunningCost:
         Parameters
         ----------
         other : RunningCost
-            The cost of the other stream; it is not changed. Where one of the two has fewer
-            components, the missing ones are its last, and its responses are zero there.
+            Not changed. Where one of the two has fewer components, the missing ones are its last,
+            and its responses are zero there.
 
         Examples
         --------
@@ -143,12 +148,11 @@ class RunningCost:
         """
         if other.n_samples == 0:
             return
-        n_samples = self.n_samples + other.n_samples
         # Z = [X, Y] enters Eq. (9) by Z'Z = R'R alone: the rows of R stand for those of Z.
         x, y = np.split(other.triangle, [other.n_features], axis=1)
         n_missing = max(0, self.n_components - other.n_components)
         self.update(x, np.pad(y, ((0, 0), (0, n_missing))))
-        self.n_samples = n_samples
+        self.n_samples += other.n_samples - len(x)  # update counted the rows of R
 
     @property
     def n_components(self) -> int:
@@ -167,26 +171,10 @@ class RunningCost:
         x = self.triangle[:, : self.n_features]
         return float(np.sum((x @ x.T) ** 2))
 
-    def _size_after(self, n_features: int, n_components: int) -> int:
-        if self.n_samples:
-            if n_features != self.n_features:
-                raise ValueError(
-                    f"X has {n_features} features where earlier chunks had {self.n_features}; "
-                    "begin a new RunningCost for other data."
-                )
-            if n_components < self.n_components:
-                raise ValueError(
-                    f"Y has {n_components} columns where earlier chunks had {self.n_components}, "
-                    "and columns may only be added; give silent components as columns of zeros."
-                )
-        return n_features + n_components
-
 
 def _check_pair(X: ArrayLike, Y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    samples: NDArray[np.float64] = check_array(X, dtype=np.float64, input_name="X")
-    responses: NDArray[np.float64] = check_array(
-        Y, dtype=np.float64, input_name="Y", ensure_min_features=0
-    )
+    samples = check_array(X, dtype=np.float64, input_name="X")
+    responses = check_array(Y, dtype=np.float64, input_name="Y", ensure_min_features=0)
     if len(samples) != len(responses):
         raise ValueError(
             f"X has {len(samples)} rows but Y has {len(responses)}; give one response a sample."

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.metrics import GaborFits
+from hebbnmf.metrics.gabors import filter_sides
 
 __all__ = [
     "panels",
@@ -22,8 +23,6 @@ __all__ = [
     "plot_gabor_scatter",
     "plot_network",
 ]
-
-_Places = list[tuple[float, float]]
 
 # Shapes as well as colours, so that clusters can be told apart in grey.
 _MARKERS = "osD^vP*Xph<>"
@@ -42,7 +41,6 @@ def plot_clusters(
     Parameters
     ----------
     X : array-like of shape (n_samples, 2)
-        The samples.
     labels : array-like of shape (n_samples,)
         Cluster of each sample, -1 for none.
     components : array-like of shape (n_components, 2), optional
@@ -50,12 +48,10 @@ def plot_clusters(
     centers : array-like of shape (n_centers, 2), optional
         True centres, drawn as black crosses.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -104,12 +100,10 @@ def plot_cost_ratio(
     std : array-like of shape (n_points,)
         Its standard deviation, drawn as a band.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -138,12 +132,10 @@ def plot_cost(X: ArrayLike, Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     Y : array-like of shape (n_samples, n_components)
         Their responses.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -183,18 +175,15 @@ def plot_directions(
     Parameters
     ----------
     X : array-like of shape (n_samples, 2)
-        The samples.
     components : array-like of shape (n_components, 2)
         Feedforward weights W, drawn as circles at the ends of spokes.
     directions : array-like of shape (n_directions, 2), optional
         Sparse directions, drawn as dashed lines to both sides.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -210,21 +199,13 @@ def plot_directions(
     ax = _axes(ax)
     X, W = np.asarray(X), np.asarray(components)
     ax.scatter(X[:, 0], X[:, 1], color="C0", s=6, alpha=0.6, linewidths=0, label="samples")
-    for k, (x_1, x_2) in enumerate([] if directions is None else np.asarray(directions)):
+    for k, direction in enumerate([] if directions is None else np.asarray(directions)):
         label = "sparse directions" if k == 0 else None
-        ax.axline((0, 0), (x_1, x_2), color="k", linewidth=0.9, linestyle="--", label=label)
+        ax.axline((0, 0), tuple(direction), color="k", linewidth=0.9, linestyle="--", label=label)
     for x_1, x_2 in W:
         ax.plot([0, x_1], [0, x_2], color="k", linewidth=1.8)
-    ax.scatter(
-        W[:, 0],
-        W[:, 1],
-        c="gold",
-        edgecolors="k",
-        s=70,
-        linewidths=1.2,
-        zorder=3,
-        label="rows of W",
-    )
+    circles = ax.scatter(W[:, 0], W[:, 1], c="gold", s=70, zorder=3, label="rows of W")
+    circles.set(edgecolor="k", linewidth=1.2)
     ax.set(xlabel="feature 1", ylabel="feature 2", aspect="equal")
     ax.legend(loc="best", fontsize="small")
     return ax
@@ -237,9 +218,7 @@ def plot_filters(
     ax: Axes | None = None,
     n_columns: int | None = None,
 ) -> Axes:
-    """Show filters as a grid of small pictures (Fig. 4A), as one image.
-
-    Each filter is scaled to its own largest entry; zero is middle grey in all.
+    """Show filters in a grid (Fig. 4A), each scaled to its own largest entry, zero as mid-grey.
 
     Parameters
     ----------
@@ -248,14 +227,12 @@ def plot_filters(
     patch_shape : tuple of int, optional
         Height and width of a filter; square where None.
     ax : Axes, optional
-        Where to draw.
     n_columns : int, optional
         Filters in a row of the grid; about as many as rows where None.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -266,13 +243,7 @@ def plot_filters(
     (13, 19)
     """
     F = np.asarray(filters, dtype=np.float64)
-    side = round(F.shape[1] ** 0.5)
-    height, width = (side, side) if patch_shape is None else patch_shape
-    if height * width != F.shape[1]:
-        raise ValueError(
-            f"patch_shape={patch_shape!r} does not suit filters of {F.shape[1]} pixels: height "
-            "times width must be that number; give (height, width)."
-        )
+    height, width = filter_sides(F.shape[1], patch_shape)
     ax = _axes(ax)
     columns = n_columns or max(1, int(np.ceil(len(F) ** 0.5)))
     rows = max(1, -(-len(F) // columns))
@@ -295,14 +266,12 @@ def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     Y : array-like of shape (n_samples, n_units)
         The responses, non-negative and not all zero.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn. The area under the curve is the probability of activity above zero;
-        the arrow gives that of zero. The dashed curve is a Gaussian of zero mean and equal
-        variance.
+    Axes
+        The area under the curve is the probability of activity above zero; the arrow gives that
+        of zero. The dashed curve is a Gaussian of zero mean and equal variance.
 
     Examples
     --------
@@ -319,18 +288,16 @@ def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     counts, edges = np.histogram(active, bins=80, range=(0, float(active.max())))
     density = counts / (activity.size * np.diff(edges))
     std = float(activity.std(dtype=np.float64))
-    occupied = density[density > 0]
     shown = np.where(density > 0, density, np.nan)
     ax.stairs(shown, edges, baseline=None, color="C0", linewidth=1.5, label="activity above zero")
     y = np.linspace(0, edges[-1], 400)
     gaussian = np.exp(-0.5 * (y / std) ** 2) / (std * np.sqrt(2 * np.pi)) if std else 0 * y
     ax.plot(y, gaussian, color="k", linestyle="--", linewidth=1, label="Gaussian, equal variance")
-    top = max(occupied.max(), gaussian.max())
-    ax.set(yscale="log", ylim=(occupied.min() / 3, top * 30), xlabel="activity y")
-    ax.set_ylabel("probability density")
-    zero = 1 - active.size / activity.size
+    top = max(density.max(), gaussian.max())
+    ax.set(yscale="log", ylim=(np.nanmin(shown) / 3, top * 30))
+    ax.set(xlabel="activity y", ylabel="probability density")
     ax.annotate(
-        f"P(y = 0) = {zero:.3f}",
+        f"P(y = 0) = {1 - active.size / activity.size:.3f}",
         xy=(0, top * 1.5),
         xytext=(0.08, 0.93),
         textcoords="axes fraction",
@@ -354,8 +321,7 @@ def plot_gabor_scatter(fits: GaborFits, *, ax: Axes | None = None) -> Axes:
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -370,17 +336,9 @@ def plot_gabor_scatter(fits: GaborFits, *, ax: Axes | None = None) -> Axes:
     """
     ax = _axes(ax)
     fitted = np.isfinite(fits.frequency)
-    points = ax.scatter(
-        np.degrees(fits.orientation[fitted]),
-        fits.frequency[fitted],
-        c=fits.explained[fitted],
-        cmap="cividis_r",
-        vmin=0,
-        vmax=1,
-        s=28,
-        edgecolors="k",
-        linewidths=0.4,
-    )
+    place = np.degrees(fits.orientation[fitted]), fits.frequency[fitted]
+    points = ax.scatter(*place, c=fits.explained[fitted], cmap="cividis_r", vmin=0, vmax=1, s=28)
+    points.set(edgecolor="k", linewidth=0.4)
     ax.figure.colorbar(points, ax=ax, label="explained share of variance")
     ax.set(xlim=(-4, 184), ylim=(0, 0.52), xticks=range(0, 181, 45))
     ax.set(xlabel="orientation of the stripes (degrees)", ylabel="frequency (cycles / pixel)")
@@ -400,12 +358,10 @@ def plot_network(
     lateral_weights : array-like of shape (n_components, n_components)
         Lateral weights M, drawn as arcs that end in a bar at the unit that they inhibit.
     ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
-    ax : Axes
-        Where it was drawn.
+    Axes
 
     Examples
     --------
@@ -419,17 +375,26 @@ def plot_network(
     m, n = W.shape
     inputs = [((j + 0.5) / n, 0.0) for j in range(n)]
     units = [((i + 0.5) / m, 1.0) for i in range(m)]
-    _draw_synapses(ax, W, inputs, units)
-    _draw_inhibition(ax, M, units)
+    for (i, j), width in np.ndenumerate(_line_widths(W)):
+        color, style = ("C3", "--") if W[i, j] < 0 else ("C0", "-")
+        arrow = FancyArrowPatch(inputs[j], units[i], mutation_scale=12, shrinkA=13, shrinkB=14)
+        arrow.set_arrowstyle("-|>" if W[i, j] else "-")
+        arrow.set(color=color, linestyle=style, linewidth=width)
+        ax.add_patch(arrow)
+    for (i, k), width in np.ndenumerate(_line_widths(M)):
+        if i != k:
+            arc = FancyArrowPatch(units[k], units[i], mutation_scale=14, shrinkA=14, shrinkB=15)
+            arc.set_arrowstyle("-[,widthB=0.6,lengthB=0")
+            # Both arcs of a pair bend upwards, one higher than the other.
+            arc.set_connectionstyle("arc3", rad=-0.35 if i > k else 0.6)
+            arc.set(color="0.5", linewidth=width)
+            ax.add_patch(arc)
     for letter, shape, places in (("x", "s", inputs), ("y", "o", units)):
         for k, (x, y) in enumerate(places):
             ax.plot(x, y, marker=shape, color="w", markeredgecolor="k", markersize=24, zorder=3)
             ax.text(x, y, f"${letter}_{{{k + 1}}}$", ha="center", va="center", zorder=4)
-    for color, style, label in (
-        ("C0", "-", "W > 0"),
-        ("C3", "--", "W < 0"),
-        ("0.5", "-", "M, inhibition"),
-    ):
+    lines = (("C0", "-", "W > 0"), ("C3", "--", "W < 0"), ("0.5", "-", "M, inhibition"))
+    for color, style, label in lines:
         ax.plot([], [], color=color, linestyle=style, linewidth=2, label=label)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize="small")
     ax.set(xlim=(0, 1), ylim=(-0.35, 1.45))
@@ -468,39 +433,6 @@ def _axes(ax: Axes | None) -> Axes:
     return plt.subplots(figsize=(5, 5), layout="constrained")[1] if ax is None else ax
 
 
-def _draw_synapses(ax: Axes, W: FloatArray, inputs: _Places, units: _Places) -> None:
-    peak = np.abs(W).max(initial=0.0) or 1.0
-    for (i, j), w in np.ndenumerate(W):
-        arrow = FancyArrowPatch(
-            inputs[j],
-            units[i],
-            arrowstyle="-|>" if w else "-",
-            mutation_scale=12,
-            linewidth=3.5 * abs(w) / peak,
-            color="C3" if w < 0 else "C0",
-            linestyle="--" if w < 0 else "-",
-            shrinkA=13,
-            shrinkB=14,
-        )
-        ax.add_patch(arrow)
-
-
-def _draw_inhibition(ax: Axes, M: FloatArray, units: _Places) -> None:
-    peak = np.abs(M).max(initial=0.0) or 1.0
-    for (i, k), strength in np.ndenumerate(M):
-        if i == k:
-            continue
-        # Both arcs of a pair bend upwards, one higher than the other.
-        bend = -0.35 if i > k else 0.6
-        arc = FancyArrowPatch(
-            units[k],
-            units[i],
-            connectionstyle=f"arc3,rad={bend}",
-            arrowstyle="-[,widthB=0.6,lengthB=0",
-            mutation_scale=14,
-            linewidth=3.5 * abs(strength) / peak,
-            color="0.5",
-            shrinkA=14,
-            shrinkB=15,
-        )
-        ax.add_patch(arc)
+def _line_widths(weights: FloatArray) -> FloatArray:
+    strengths = np.abs(weights)
+    return np.asarray(3.5 * strengths / (strengths.max(initial=0.0) or 1.0))

@@ -1,7 +1,6 @@
 """Offline symmetric NMF: a projected Newton method for Eq. (1), after ref. [24]."""
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -159,28 +158,25 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 f"n_components={self.n_components} exceeds n_samples={len(samples)}; ask for at "
                 "most one component a sample."
             )
-        similarity = (
-            _matrix_similarity(samples)
-            if self.affinity == "precomputed"
-            else _data_similarity(samples)
-        )
+        make = _MatrixSimilarity if self.affinity == "precomputed" else _DataSimilarity
+        similarity = make(samples)
         start = self._start(similarity, len(samples))
-        result = _minimize(similarity, start, self.tol, self.max_iter)
-        if result.gradient_norm > self.tol:
+        Y, decreases, gradient_norm = _minimize(similarity, start, self.tol, self.max_iter)
+        if gradient_norm > self.tol:
             warnings.warn(
-                f"SymNMF stopped after {len(result.decreases)} iterations at a projected gradient "
-                f"of {result.gradient_norm:.1e} where tol={self.tol:.1e}; raise max_iter="
-                f"{self.max_iter}, or loosen tol.",
+                f"SymNMF stopped after {len(decreases)} iterations at a projected gradient of "
+                f"{gradient_norm:.1e} where tol={self.tol:.1e}; raise max_iter={self.max_iter}, "
+                "or loosen tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         # Summed backwards from the final cost, the history keeps its digits however small that is.
-        costs = np.cumsum([similarity.cost(result.Y), *result.decreases[::-1]])[::-1]
+        costs = np.cumsum([similarity.cost(Y), *decreases[::-1]])[::-1]
         self.cost_history_ = costs * similarity.scale**2 * similarity.scale**2
         self.cost_ = float(self.cost_history_[-1])
-        self.embedding_ = result.Y * similarity.scale
+        self.embedding_ = Y * similarity.scale
         self.labels_ = cluster_labels(self.embedding_)
-        self.n_iter_ = len(result.decreases)
+        self.n_iter_ = len(decreases)
         return self
 
     def fit_transform(self, X: ArrayLike, y: None = None) -> FloatArray:
@@ -246,10 +242,15 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 # The similarity A, scaled to |A| = 1 --------------------------------------------------------------
 
 
-@dataclass
 class _DataSimilarity:
-    X: FloatArray
-    scale: float  # the factor of the unscaled similarity is scale * Y
+    def __init__(self, X: FloatArray) -> None:
+        if X.shape[1] > len(X):  # the triangular factor of X', smaller, has the same similarity
+            X = scipy.linalg.qr(X.T, mode="economic")[1].T
+        peak = np.abs(X).max() or 1.0  # divided out first: fourth powers of the data may overflow
+        X = X / peak
+        root = np.sqrt(np.linalg.norm(X.T @ X)) or 1.0
+        self.X = X / root
+        self.scale = float(peak * root)  # the factor of the unscaled similarity is scale * Y
 
     def dot(self, Y: FloatArray) -> FloatArray:  # A Y
         return self.X @ (self.X.T @ Y)
@@ -265,10 +266,25 @@ class _DataSimilarity:
         return self.X @ axes[:, leading]
 
 
-@dataclass
 class _MatrixSimilarity:
-    A: FloatArray
-    scale: float
+    def __init__(self, A: FloatArray) -> None:
+        if A.shape[0] != A.shape[1]:
+            raise ValueError(
+                f"X has shape {A.shape}, but affinity='precomputed' takes a square similarity "
+                "matrix; give X @ X.T, or affinity='linear' for data."
+            )
+        peak = np.abs(A).max() or 1.0
+        A = A / peak
+        gap = np.abs(A - A.T).max()
+        if gap > 1e-8:
+            raise ValueError(
+                f"X differs from its transpose by {gap:.1e} of its largest entry, but a "
+                "precomputed similarity must be symmetric; give (X + X.T) / 2."
+            )
+        A = (A + A.T) / 2
+        norm = np.linalg.norm(A) or 1.0
+        self.A = A / norm
+        self.scale = float(np.sqrt(peak) * np.sqrt(norm))
 
     def dot(self, Y: FloatArray) -> FloatArray:
         return self.A @ Y
@@ -279,43 +295,14 @@ class _MatrixSimilarity:
     def projections(self, n: int) -> FloatArray:
         # An eigenvector u of the doubly centred A, of eigenvalue s^2, belongs to the principal
         # axis v = Xc' u / s of any X with A = X X', and u is centred: X v = X X' u / s = A u / s.
-        means = self.A.mean(axis=0)
+        means, size = self.A.mean(axis=0), len(self.A)
         centred = self.A - means - means[:, None] + means.mean()
-        last = len(centred) - 1
-        variances, u = scipy.linalg.eigh(centred, subset_by_index=[max(0, last + 1 - n), last])
+        variances, u = scipy.linalg.eigh(centred, subset_by_index=[max(0, size - n), size - 1])
         leading = np.flatnonzero(variances > _RANK_TOL)[::-1]
         return self.A @ (u[:, leading] / np.sqrt(variances[leading]))
 
 
 _Similarity = _DataSimilarity | _MatrixSimilarity
-
-
-def _data_similarity(X: FloatArray) -> _DataSimilarity:
-    if X.shape[1] > len(X):  # the triangular factor of X' has the same similarity, and is smaller
-        X = scipy.linalg.qr(X.T, mode="economic")[1].T
-    peak = np.abs(X).max() or 1.0  # divided out first: fourth powers of the data may overflow
-    X = X / peak
-    root = np.sqrt(np.linalg.norm(X.T @ X)) or 1.0
-    return _DataSimilarity(X / root, float(peak * root))
-
-
-def _matrix_similarity(A: FloatArray) -> _MatrixSimilarity:
-    if A.shape[0] != A.shape[1]:
-        raise ValueError(
-            f"X has shape {A.shape}, but affinity='precomputed' takes a square similarity matrix; "
-            "give X @ X.T, or affinity='linear' for data."
-        )
-    peak = np.abs(A).max() or 1.0
-    A = A / peak
-    gap = np.abs(A - A.T).max()
-    if gap > 1e-8:
-        raise ValueError(
-            f"X differs from its transpose by {gap:.1e} of its largest entry, but a precomputed "
-            "similarity must be symmetric; give (X + X.T) / 2."
-        )
-    A = (A + A.T) / 2
-    norm = np.linalg.norm(A) or 1.0
-    return _MatrixSimilarity(A / norm, float(np.sqrt(peak) * np.sqrt(norm)))
 
 
 # Starts -------------------------------------------------------------------------------------------
@@ -354,17 +341,13 @@ def _pca_start(
 # Projected Newton method --------------------------------------------------------------------------
 
 
-@dataclass
-class _Result:
-    Y: FloatArray
-    decreases: list[float]
-    gradient_norm: float
-
-
-def _minimize(similarity: _Similarity, Y: FloatArray, tol: float, max_iter: int) -> _Result:
+def _minimize(
+    similarity: _Similarity, Y: FloatArray, tol: float, max_iter: int
+) -> tuple[FloatArray, list[float], float]:
+    """Return the factor, how much each iteration lowered the cost, and the last gradient's norm."""
     decreases: list[float] = []
     while True:
-        gradient = _gradient(similarity, Y)
+        gradient = 4 * (Y @ (Y.T @ Y) - similarity.dot(Y))
         free = (Y > 0) | (gradient < 0)
         projected = np.where(free, gradient, 0.0)
         norm = float(np.linalg.norm(projected))
@@ -379,11 +362,7 @@ def _minimize(similarity: _Similarity, Y: FloatArray, tol: float, max_iter: int)
             break
         Y, change = move
         decreases.append(-change)
-    return _Result(Y, decreases, norm)
-
-
-def _gradient(similarity: _Similarity, Y: FloatArray) -> FloatArray:
-    return 4 * (Y @ (Y.T @ Y) - similarity.dot(Y))
+    return Y, decreases, norm
 
 
 def _hessian_product(similarity: _Similarity, Y: FloatArray, D: FloatArray) -> FloatArray:
@@ -406,9 +385,8 @@ def _newton_step(
 ) -> FloatArray:
     """Solve ``H(step) = gradient`` on the free entries by conjugate gradients.
 
-    The iteration ends early at a direction without positive curvature. Where that is the first
-    one, the step is that direction: the gradient divided by the column curvature, which is also
-    the preconditioner.
+    It ends early at a direction without positive curvature. Where that is the first one, the
+    gradient divided by the column curvature (the preconditioner), the step is that direction.
     """
     curvature = _column_curvature(Y)
     step = np.zeros_like(gradient)
@@ -438,20 +416,10 @@ def _arc_search(
     for halving in range(_MAX_HALVINGS):
         moved = np.maximum(Y - 0.5**halving * step, 0)
         D = moved - Y
-        change = _cost_change(similarity, Y, gradient, D)
-        if change < 0 and change <= _ARMIJO * float(np.vdot(gradient, D)):
+        slope, square = np.vdot(gradient, D), D.T @ D
+        # The cost at Y + D less that at Y, as a polynomial in D: without the rounding of either.
+        bend = np.vdot(D, _hessian_product(similarity, Y, D)) / 2
+        change = float(slope + bend + 4 * np.sum((Y.T @ D) * square) + np.sum(square**2))
+        if change < 0 and change <= _ARMIJO * float(slope):
             return moved, change
     return None
-
-
-def _cost_change(
-    similarity: _Similarity, Y: FloatArray, gradient: FloatArray, D: FloatArray
-) -> float:
-    """Return the cost at ``Y + D`` less that at Y, without the rounding error of either."""
-    cross, square = Y.T @ D, D.T @ D
-    return float(
-        np.vdot(gradient, D)
-        + np.vdot(D, _hessian_product(similarity, Y, D)) / 2
-        + 4 * np.sum(cross * square)
-        + np.sum(square**2)
-    )

@@ -57,14 +57,7 @@ def run(*, quick: bool = False) -> Report:
 def measure(
     n_sets: int, *, n_samples: int = 300, penalties: tuple[float, ...] = _PENALTIES
 ) -> Results:
-    """Compute all that Fig. 3 shows, also at lambda = 0.6 if `penalties` lack it.
-
-    Returns
-    -------
-    results : dict
-        ``cost_ratio`` over T; ``example``; ``accuracy`` and ``silent``, from each method (and
-        lambda) to one number a data set.
-    """
+    """Compute all that Fig. 3 shows, also at lambda = 0.6 if `penalties` lack it."""
     penalties = tuple(sorted({*penalties, _RANK_PENALTY}))
     costs: list[tuple[FloatArray, FloatArray]] = []
     scores: Results = {name: [] for name in OFFLINE}
@@ -99,36 +92,19 @@ def measure(
 
 
 def cost_by_time(X: FloatArray, Y: FloatArray) -> FloatArray:
-    """Return the cost (9) of the first T samples for every T, in one pass.
-
-    Notes
-    -----
-    Sample T adds ``2 sum_{t<T} (x_t.x_T - y_t.y_T)^2 + (|x_T|^2 - |y_T|^2)^2``: the sums of
-    Eq. (4), all squares, so that small costs keep their digits. It holds one array of
-    ``n_samples`` squared entries, which suits hundreds of samples; `RunningCost` does without.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hebbnmf.experiments.fig3 import cost_by_time
-    >>> cost_by_time(np.array([[1.0], [2.0]]), np.zeros((2, 1)))
-    array([ 1., 25.])
-    """
+    """Return the cost (9) of the first T samples for every T, in one pass."""
+    # Sample T adds the sums of Eq. (4), 2 sum_{t<T} (x_t.x_T - y_t.y_T)^2 + (|x_T|^2 - |y_T|^2)^2:
+    # all squares, so that small costs keep their digits.
     misfit = np.square(X @ X.T - Y @ Y.T)
     return np.asarray(np.cumsum(2 * np.tril(misfit, -1).sum(axis=1) + np.diag(misfit)))
 
 
 def cost_ratio(online: FloatArray, offline: FloatArray) -> Results:
-    """Compare costs over data sets (rows) and T = 2, 3, ... (columns from the second).
-
-    Notes
-    -----
-    Offline responses, optimised for the whole data set, can fit its first two or three samples
-    almost exactly: their cost is then close to zero, and a few data sets dominate the mean ratio.
-    A ratio whose denominator is zero, or within rounding errors of the last cost, is left out
-    (``n_left_out``). The ratio of the mean costs, given too, includes all data sets.
-    """
+    """Compare costs over data sets (rows) and T = 2, 3, ... (columns from the second)."""
     online, offline = online[:, 1:], offline[:, 1:]
+    # Offline responses can fit the first two or three samples almost exactly, and a few data sets
+    # then dominate the mean ratio: those within rounding errors of the last cost are left out of
+    # it. The ratio of the mean costs includes all.
     is_reliable = offline > np.finfo(np.float64).eps * offline[:, -1:]
     ratios = np.divide(online, offline, out=np.full_like(online, np.nan), where=is_reliable)
     return {
@@ -159,15 +135,14 @@ def example(accuracies: list[float], n_samples: int) -> Results:
 
 def summarise(results: Results) -> tuple[str, ...]:
     """Return the main numbers, a line each."""
-    ratio, accuracy = results["cost_ratio"], results["accuracy"]
+    ratio = results["cost_ratio"]
     lines = [
         f"cost (9), online / offline, at T = {T}: "
         f"{ratio['mean'][T - 2]:.4f} +- {ratio['std'][T - 2]:.4f}"
         for T in (20, 50, 100, 300)
         if T <= ratio["T"][-1]
     ]
-    at_paper = {name: accuracy[name][str(_RANK_PENALTY)] for name in ONLINE}
-    for name, values in {**at_paper, **{name: accuracy[name] for name in OFFLINE}}.items():
+    for name, values in _by_method(results["accuracy"]).items():
         s = spread(values)
         lines.append(
             f"accuracy of {name}: median {s['median']:.3f}, quartiles "
@@ -185,16 +160,11 @@ def draw(results: Results) -> Figure:
     axes = panels("ABC;DEF", (13, 8))
     shown = results["example"]
     for letter, penalty in (("A", _RANK_PENALTY), ("C", _LOW_PENALTY)):
-        learned = shown[str(penalty)]
-        plot_clusters(
-            shown["X"],
-            learned["labels"],
-            components=learned["components"],
-            centers=THREE_GAUSSIANS_CENTERS,
-            ax=axes[letter],
-        )
+        learned, ax = shown[str(penalty)], axes[letter]
+        drawn = {"components": learned["components"], "centers": THREE_GAUSSIANS_CENTERS}
+        plot_clusters(shown["X"], learned["labels"], **drawn, ax=ax)
         title = rf"data set {shown['seed']}, $\lambda$ = {penalty:g}: accuracy "
-        axes[letter].set_title(f"{title}{learned['accuracy']:.2f}", fontsize="medium")
+        ax.set_title(f"{title}{learned['accuracy']:.2f}", fontsize="medium")
     _draw_ratio(results["cost_ratio"], axes["B"])
     _draw_methods(results["accuracy"], axes["D"])
     _draw_penalties(results["accuracy"], axes["E"], "accuracy", (0.5, 1.02))
@@ -213,21 +183,16 @@ def _draw_ratio(ratio: Results, ax: Axes) -> None:
 
 
 def _draw_methods(accuracy: Results, ax: Axes) -> None:
-    groups = {name: accuracy[name][str(_RANK_PENALTY)] for name in ONLINE}
-    groups |= {name: accuracy[name] for name in OFFLINE}
+    groups = _by_method(accuracy)
     rng = np.random.default_rng(0)
     for place, values in enumerate(groups.values()):
         jitter = place + rng.uniform(-0.3, 0.3, len(values))
         ax.scatter(jitter, values, s=8, color="C0", alpha=0.6, linewidths=0)
+    places, median = range(len(groups)), {"color": "k", "linewidth": 2}
     ax.boxplot(
-        list(groups.values()),
-        positions=range(len(groups)),
-        widths=0.7,
-        showfliers=False,
-        medianprops={"color": "k", "linewidth": 2},
+        list(groups.values()), positions=places, widths=0.7, showfliers=False, medianprops=median
     )
-    ax.set_xticks(range(len(groups)), [name.replace(" ", "\n", 1) for name in groups])
-    ax.tick_params(axis="x", labelsize="small")
+    ax.set_xticks(places, [name.replace(" ", "\n", 1) for name in groups], fontsize="small")
     ax.set(ylabel="accuracy", ylim=(0.45, 1.02))
     ax.set_title(rf"data sets, $\lambda$ = {_RANK_PENALTY} online", fontsize="medium")
 
@@ -247,6 +212,12 @@ def _draw_penalties(measured: Results, ax: Axes, label: str, ylim: tuple[float, 
     ax.set(xscale="log", xlabel=r"rank penalty $\lambda$", ylabel=label, ylim=ylim)
     ax.set_title("median and quartiles over data sets", fontsize="medium")
     ax.legend(fontsize="small")
+
+
+def _by_method(measured: Results) -> dict[str, list[float]]:
+    """Take the numbers of every method, those of the online ones at the paper's lambda."""
+    online = {name: measured[name][str(_RANK_PENALTY)] for name in ONLINE}
+    return online | {name: measured[name] for name in OFFLINE}
 
 
 def _field(scores: Any, name: str) -> Any:

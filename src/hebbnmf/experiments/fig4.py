@@ -73,18 +73,9 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
 
 
 def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[FloatArray, ZCAWhitener]:
-    """Cut patches, centre them, normalise their contrast, and whiten them as in ref. [2].
-
-    Returns
-    -------
-    X : ndarray of shape (n_patches, 256)
-        The patches, in single precision.
-    whitener : ZCAWhitener
-        Fitted to them; its matrix Q turns weights into filters on images.
-    """
-    patches = extract_patches(
-        load_natural_images(images), n_patches, _PATCH_SIZE, random_state=seed
-    )
+    """Cut patches, centre them, normalise their contrast, and whiten them as in ref. [2]."""
+    pictures = load_natural_images(images)
+    patches = extract_patches(pictures, n_patches, _PATCH_SIZE, random_state=seed)
     normalised = PatchNormalizer().fit_transform(patches)
     whitener = ZCAWhitener().fit(normalised)
     return whitener.transform(normalised), whitener
@@ -99,9 +90,8 @@ def train(X: FloatArray, n_presentations: int, seed: int) -> OnlineSNMF:
             order = rng.permutation(len(X))
             for start in range(0, len(X), CHUNK):
                 Y = net.partial_fit_transform(X[order[start : start + CHUNK]])
-                bar.set_postfix(
-                    units=net.n_components_, active=f"{np.count_nonzero(Y) / len(Y):.1f}"
-                )
+                active = np.count_nonzero(Y) / len(Y)
+                bar.set_postfix(units=net.n_components_, active=f"{active:.1f}")
                 bar.update(len(Y))
     return net
 
@@ -110,10 +100,9 @@ def measure(
     filters: FloatArray, fits: GaborFits, sparsity: ActivitySparsity, Y: FloatArray
 ) -> Results:
     """Collect the numbers of the figure."""
-    is_gabor = fits.explained > GABOR
     return {
         "n_units": len(filters),
-        "share_of_gabors": float(is_gabor.mean()),
+        "share_of_gabors": float(np.mean(fits.explained > GABOR)),
         "explained": fits.explained,
         "orientation": np.nan_to_num(fits.orientation),
         "frequency": np.nan_to_num(fits.frequency),

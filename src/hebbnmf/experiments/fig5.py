@@ -3,11 +3,10 @@
 Beyond the paper: over many data sets and angles, as learning goes on, and in 8 to 32 dimensions,
 compared with FastICA and K-means.
 
-The plain schedule is slow here. Its learning rates fall as one over time, and a unit that starts
-between two sparse directions turns as a small power of time: half a million samples do not
-always suffice in two dimensions. An `activity_gain` below 1 multiplies the rates, and hence that
-power, and leaves the fixed points of Eq. (8) where they are: the steady state that the paper
-shows is reached within thousands of samples. Both schedules are measured.
+The plain schedule is slow here: its rates fall as one over time, a unit that starts between two
+sparse directions turns as a small power of time, and half a million samples may not suffice. An
+`activity_gain` below 1 multiplies the rates, and hence that power, without moving the fixed points
+of Eq. (8): thousands of samples suffice. Both schedules are measured.
 """
 
 import numpy as np
@@ -69,27 +68,12 @@ def run(*, quick: bool = False) -> Report:
 
 
 def rotation(angle: float) -> FloatArray:
-    """Return the matrix that turns the plane by an angle in radians.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hebbnmf.experiments.fig5 import rotation
-    >>> rotation(np.pi / 2).round(3) @ [1.0, 0.0]
-    array([0., 1.])
-    """
+    """Return the matrix that turns the plane by an angle in radians."""
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
 def example(n_samples: int = 20_000) -> Results:
-    """Learn from one stream and from the same stream rotated: Fig. 5A and 5B.
-
-    Returns
-    -------
-    shown : dict
-        For each stream, the first samples, W and the directions; and the greatest difference
-        between W of the rotated stream and the rotated W of the other.
-    """
+    """Learn from one stream and from the same stream rotated: Fig. 5A and 5B."""
     shown: Results = {"seed": 0, "angle": _EXAMPLE_ANGLE, "n_samples": n_samples}
     weights = []
     for name, angle in (("unmixed", 0.0), ("rotated", _EXAMPLE_ANGLE)):
@@ -106,15 +90,7 @@ def example(n_samples: int = 20_000) -> Results:
 
 
 def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> dict[str, Results]:
-    """Follow the rows of W of four units in the plane, over data sets, each with its own angle.
-
-    Returns
-    -------
-    measured : dict
-        From each schedule to ``n_samples``, ``directions`` (for each data set, checkpoint and
-        direction the cosine to the nearest row), ``rows`` (for each row that to the nearest
-        direction, at the last checkpoint) and ``worst`` (the least over the four directions).
-    """
+    """Follow the rows of W of four units in the plane, over data sets, each with its own angle."""
     measured: dict[str, Results] = {}
     for name, gain in _SCHEDULES.items():
         directions, rows = [], []
@@ -128,24 +104,15 @@ def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> 
             rows.append(path[-1].component_cosines.tolist())
         measured[name] = {
             "n_samples": list(checkpoints),
-            "directions": directions,
-            "rows": rows,
+            "directions": directions,  # cosines by data set, checkpoint and direction
+            "rows": rows,  # cosines by data set and row, at the last checkpoint
             "worst": np.min(directions, axis=2).tolist(),
         }
     return measured
 
 
 def measure_space(dimensions: tuple[int, ...], n_seeds: int, n_samples: int) -> dict[str, Results]:
-    """Look for the 2n sparse directions of n-dimensional data with 2n units.
-
-    Each of the `n_seeds` data sets has its own random rotation, and serves all methods.
-
-    Returns
-    -------
-    measured : dict
-        From n (as text) and method to ``found``, the share of directions found in each data set,
-        and ``cosines``, that of each direction to the nearest row.
-    """
+    """Look for the 2n sparse directions of n-dimensional data, each set randomly rotated."""
     measured: dict[str, Results] = {}
     for n in dimensions:
         of_n: Results = {name: {"found": [], "cosines": []} for name in METHODS}
@@ -191,9 +158,7 @@ def draw(results: Results) -> Figure:
 
 
 def _network(n_features: int, gain: float) -> OnlineSNMF:
-    return OnlineSNMF(
-        n_components=2 * n_features, rank_penalty=float(n_features**2), activity_gain=gain
-    )
+    return OnlineSNMF(2 * n_features, rank_penalty=float(n_features**2), activity_gain=gain)
 
 
 def _rows_of_each_method(X: FloatArray, seed: int) -> dict[str, FloatArray]:
@@ -222,9 +187,8 @@ def _draw_found(space: Results, ax: Axes) -> None:
     for k, (name, marker) in enumerate(zip(METHODS, "osD^", strict=True)):
         x = places + 0.18 * (k - 1.5)
         found = np.array([of_n[name]["found"] for of_n in space.values()])
-        ax.scatter(
-            np.repeat(x, found.shape[1]), found, s=22, marker=marker, color=f"C{k}", alpha=0.5
-        )
+        x_each = np.repeat(x, found.shape[1])
+        ax.scatter(x_each, found, s=22, marker=marker, color=f"C{k}", alpha=0.5)
         ax.hlines(found.mean(axis=1), x - 0.08, x + 0.08, color="k", linewidth=2)
         ax.scatter([], [], marker=marker, color=f"C{k}", label=name)
     ax.set_xticks(places, list(space))

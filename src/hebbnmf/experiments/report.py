@@ -21,26 +21,12 @@ Results = dict[str, Any]  # nested dictionaries of numbers, arrays and texts, as
 
 @dataclass(frozen=True)
 class Report:
-    """The parameters, results and figure of an experiment.
+    """The parameters, results and figure of an experiment."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the figure, and of the files without their suffix.
-    parameters : mapping
-        Sizes, seeds and settings, with reasons where they are not the paper's.
-    results : mapping
-        What was measured; contains all that the figure shows.
-    summary : tuple of str
-        The main numbers, a line each.
-    figure : Figure
-        The picture.
-    """
-
-    name: str
-    parameters: Mapping[str, object]
-    results: Results
-    summary: tuple[str, ...]
+    name: str  # of the figure, and of the files without their suffix
+    parameters: Mapping[str, object]  # with reasons where they are not the paper's
+    results: Results  # all that the figure shows
+    summary: tuple[str, ...]  # the main numbers, a line each
     figure: "Figure"
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -49,11 +35,11 @@ class Report:
         Parameters
         ----------
         folder : str or Path
-            Where to write; made if it does not exist. Files of the same names are replaced.
+            Made if it does not exist; files of the same names are replaced.
 
         Returns
         -------
-        paths : list of Path
+        list of Path
             The files written.
         """
         folder = Path(folder)
@@ -64,7 +50,8 @@ class Report:
             "parameters": self.parameters,
             "results": self.results,
         }
-        text = json.dumps(document, indent=1, default=_plain, allow_nan=False) + "\n"
+        # Arrays and numpy's numbers become lists and numbers.
+        text = json.dumps(document, indent=1, default=lambda x: x.tolist(), allow_nan=False) + "\n"
         paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg", "json")]
         for path in paths:
             with replacing(path) as file:
@@ -76,26 +63,8 @@ class Report:
 
 
 def spread(values: list[float] | FloatArray | NDArray[np.intp]) -> dict[str, float]:
-    """Describe a distribution by its mean, standard deviation and quartiles.
-
-    Examples
-    --------
-    >>> from hebbnmf.experiments.report import spread
-    >>> spread([1.0, 2.0, 3.0])["median"]
-    2.0
-    """
-    least, low, median, high, greatest = np.percentile(values, [0, 25, 50, 75, 100]).tolist()
-    return {
-        "mean": float(np.mean(values)),
-        "std": float(np.std(values)),
-        "min": least,
-        "lower_quartile": low,
-        "median": median,
-        "upper_quartile": high,
-        "max": greatest,
-    }
-
-
-def _plain(value: NDArray[np.generic] | np.generic) -> object:
-    """Convert arrays and numpy's numbers to lists and numbers, for JSON."""
-    return value.tolist()
+    """Describe a distribution by its mean, standard deviation, range and quartiles."""
+    names = ("min", "lower_quartile", "median", "upper_quartile", "max")
+    quartiles = np.percentile(values, [0, 25, 50, 75, 100]).tolist()
+    moments = {"mean": float(np.mean(values)), "std": float(np.std(values))}
+    return moments | dict(zip(names, quartiles, strict=True))

@@ -34,42 +34,30 @@ class BiologicalReport:
     """What `biological_report` finds; ``str`` of it is a list of the checks."""
 
     n_units: int
-    """Number of recruited units."""
-    least_lateral_weight: float
-    """The least weight from one unit to another; 0 where there is only one."""
-    obeys_dales_law: bool
-    """Whether no lateral weight is negative: every unit inhibits, and only inhibits."""
-    least_activity: float
-    """The least activity of any unit in response to any sample."""
-    is_rectified: bool
-    """Whether no activity is negative."""
-    learning_rates: tuple[float, float]
-    """The least and greatest learning rate of a unit, one over its cumulative activity."""
-    learning_rates_fall: bool
-    """Whether learning from the samples raised no unit's rate, and lowered that of some."""
-    probability_zero: float
-    """Share of activities that are exactly zero."""
-    kurtosis: float
-    """Excess kurtosis of all activities, pooled."""
-    lifetime_sparseness: float
-    """How unevenly a unit's activity is spread over samples, in 0..1, averaged over units."""
-    population_sparseness: float
-    """How unevenly activity is spread over units, in 0..1, averaged over samples."""
-    fires_sparsely: bool
-    """Whether activity is zero more often, and heavier-tailed, than a rectified Gaussian."""
+    least_lateral_weight: float  # between two units; 0 where there is only one
+    obeys_dales_law: bool  # no lateral weight is negative: units inhibit, and only inhibit
+    least_activity: float  # of any unit in response to any sample
+    is_rectified: bool  # no activity is negative
+    learning_rates: tuple[float, float]  # least and greatest of a unit, 1 / cumulative activity
+    learning_rates_fall: bool  # learning from the samples raised no unit's rate, lowered some
+    probability_zero: float  # share of activities that are exactly zero
+    kurtosis: float  # excess kurtosis of all activities, pooled
+    lifetime_sparseness: float  # of each unit's activity over samples, in 0..1, on average
+    population_sparseness: float  # of each sample's activity over units, in 0..1, on average
+    fires_sparsely: bool  # zero more often, and heavier-tailed, than a rectified Gaussian
 
     def __str__(self) -> str:
         (slow, fast), least_weight = self.learning_rates, self.least_lateral_weight
         sparsity = (
-            f"P(y = 0) = {self.probability_zero:.3f}, kurtosis {self.kurtosis:.3g}, sparseness "
-            f"{self.lifetime_sparseness:.2f} (lifetime), {self.population_sparseness:.2f} "
-            "(population)"
+            f"sparse firing: P(y = 0) = {self.probability_zero:.3f}, kurtosis {self.kurtosis:.3g}, "
+            f"sparseness {self.lifetime_sparseness:.2f} (lifetime), "
+            f"{self.population_sparseness:.2f} (population)"
         )
         checks = (
             (self.obeys_dales_law, f"Dale's law: lateral weights >= {least_weight:.3g}"),
             (self.is_rectified, f"rectified activity: activities >= {self.least_activity:.3g}"),
             (self.learning_rates_fall, f"learning rates fall: now {slow:.3g} to {fast:.3g}"),
-            (self.fires_sparsely, f"sparse firing: {sparsity}"),
+            (self.fires_sparsely, sparsity),
         )
         lines = [f"  {'yes' if holds else 'NO '}  {text}" for holds, text in checks]
         return "\n".join([f"{self.n_units} units", *lines])
@@ -81,24 +69,21 @@ def biological_report(net: _TrainedNetwork, X: ArrayLike) -> BiologicalReport:
     Parameters
     ----------
     net : OnlineSNMF
-        A trained network with at least one unit, or anything else that has `transform`,
-        `partial_fit`, `lateral_weights_` and `cumulative_activity_`, and can be copied. It is not
-        changed.
+        A trained network with at least one unit, or anything else with `transform`, `partial_fit`,
+        `lateral_weights_` and `cumulative_activity_` that can be copied. It is not changed.
     X : array-like of shape (n_samples, n_features)
-        Samples to respond to. Some thousands are enough: a few arrays of ``n_samples`` times
-        ``n_components_`` numbers are held in memory.
+        Samples to respond to; some thousands are enough.
 
     Returns
     -------
-    report : BiologicalReport
+    BiologicalReport
         The figures, and whether each property holds.
 
     Notes
     -----
-    Section IV.B counts lateral weights as -M: there they are never positive. Whether learning
-    rates fall is measured on a copy of the network that learns from X. Firing counts as sparse
-    if it is sparser than a rectified Gaussian: a probability of zero above 1/2, and an excess
-    kurtosis above 2.41.
+    Section IV.B counts lateral weights as -M: there they are never positive. A copy of the network
+    learns from X to see whether its rates fall. Firing counts as sparse if it is sparser than a
+    rectified Gaussian: a probability of zero above 1/2, and an excess kurtosis above 2.41.
 
     Examples
     --------

@@ -14,12 +14,9 @@ __all__ = ["ClusterAgreement", "cluster_agreement"]
 class ClusterAgreement(NamedTuple):
     """What `cluster_agreement` measures."""
 
-    accuracy: float
-    """Share of samples whose cluster is matched with their class; silent samples count as wrong."""
-    silent: float
-    """Share of samples in no cluster."""
-    n_clusters: int
-    """Number of clusters that hold a sample."""
+    accuracy: float  # share of samples in the cluster that is matched with their class
+    silent: float  # share of samples in no cluster; they count as wrong
+    n_clusters: int  # number of clusters that hold a sample
 
 
 def cluster_agreement(y_true: ArrayLike, labels: ArrayLike) -> ClusterAgreement:
@@ -34,8 +31,7 @@ def cluster_agreement(y_true: ArrayLike, labels: ArrayLike) -> ClusterAgreement:
 
     Returns
     -------
-    agreement : ClusterAgreement
-        The fields `accuracy`, `silent` and `n_clusters`.
+    ClusterAgreement
 
     Examples
     --------

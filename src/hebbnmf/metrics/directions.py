@@ -14,12 +14,9 @@ __all__ = ["DirectionAlignment", "direction_alignment"]
 class DirectionAlignment(NamedTuple):
     """What `direction_alignment` measures."""
 
-    direction_cosines: FloatArray
-    """For each sparse direction, its cosine with the nearest component."""
-    component_cosines: FloatArray
-    """For each component, its cosine with the nearest sparse direction."""
-    found: float
-    """Share of the directions whose cosine reaches the threshold."""
+    direction_cosines: FloatArray  # of each sparse direction with the nearest component
+    component_cosines: FloatArray  # of each component with the nearest sparse direction
+    found: float  # share of the directions whose cosine reaches the threshold
 
 
 def direction_alignment(
@@ -36,18 +33,17 @@ def direction_alignment(
     components : array-like of shape (n_components, n_features)
         Feedforward weights W; their lengths do not matter.
     directions : array-like of shape (n_directions, n_features)
-        Sparse directions, one a row: the columns of the mixing matrix A are the rows of ``A.T``.
+        Sparse directions: ``A.T`` for a mixing matrix A.
     both_signs : bool, default=True
-        Whether to look for the negatives of the directions too, which come after them in the
-        result: the 2n directions of section III.C.
+        Whether to look for their negatives too, which come last in the result: the 2n directions
+        of section III.C.
     threshold : float, default=0.95
-        A direction is found where some component has at least this cosine with it.
+        Least cosine with some component at which a direction is found.
 
     Returns
     -------
-    alignment : DirectionAlignment
-        The fields `direction_cosines`, `component_cosines` and `found`. Without any component
-        the cosines of the directions are -1.
+    DirectionAlignment
+        Without any component the cosines of the directions are -1.
 
     Examples
     --------

@@ -16,7 +16,6 @@ _MIN_SIGMA = 1.25
 _START_SIGMAS = (0.1, 0.15, 0.25)  # shares of the patch's side
 _N_STEPS = 60
 _FILTERS_AT_ONCE = 32  # few enough for the cache
-_TINY = np.finfo(np.float64).tiny
 
 
 class GaborFits(NamedTuple):
@@ -27,24 +26,15 @@ class GaborFits(NamedTuple):
     direction `orientation` + pi/2, both from the centre (x, y).
     """
 
-    x: FloatArray
-    """Column of the centre, in pixels; 0 is the middle of the first column."""
-    y: FloatArray
-    """Row of the centre, in pixels, downwards."""
-    orientation: FloatArray
-    """Direction of the stripes in radians, in 0..pi, from the x axis towards the y axis."""
-    frequency: FloatArray
-    """Spatial frequency, in cycles per pixel."""
-    bandwidth: FloatArray
-    """Full width at half height of the frequency tuning, in octaves; infinite where low-pass."""
-    phase: FloatArray
-    """Phase of the carrier at the centre, in -pi..pi; 0 and pi are even, +-pi/2 odd."""
-    width: FloatArray
-    """Standard deviation of the envelope across the stripes, in pixels."""
-    length: FloatArray
-    """Standard deviation of the envelope along the stripes, in pixels."""
-    explained: FloatArray
-    """Share of the filter's variance over pixels that the Gabor function explains, in 0..1."""
+    x: FloatArray  # column of the centre, in pixels; 0 is the middle of the first column
+    y: FloatArray  # row of the centre, in pixels, downwards
+    orientation: FloatArray  # of the stripes, in 0..pi, from the x axis towards the y axis
+    frequency: FloatArray  # in cycles per pixel
+    bandwidth: FloatArray  # full width at half height in octaves; infinite where low-pass
+    phase: FloatArray  # of the carrier at the centre, in -pi..pi; 0 and pi even, +-pi/2 odd
+    width: FloatArray  # standard deviation of the envelope across the stripes, in pixels
+    length: FloatArray  # standard deviation of the envelope along the stripes, in pixels
+    explained: FloatArray  # share of the filter's variance over pixels, in 0..1
 
     @property
     def aspect_ratio(self) -> FloatArray:
@@ -59,28 +49,25 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
     ----------
     filters : array-like of shape (n_filters, n_pixels)
         The filters, each row by row; their scale and mean do not matter.
-    patch_shape : tuple of int, default=None
+    patch_shape : tuple of int, optional
         Height and width of a filter; square where None.
 
     Returns
     -------
-    fits : GaborFits
-        Arrays of shape (n_filters,). A constant filter has ``explained=0`` and the other fields
-        NaN.
+    GaborFits
+        A constant filter has ``explained=0`` and the other fields NaN.
 
     Notes
     -----
-    For given centre, direction, frequency and envelope, amplitude and phase are the coefficients
-    of a cosine and a sine: a linear problem. The other parameters are searched over a coarse
-    grid of three scales; the best of each is refined by damped Gauss-Newton steps (variable
-    projection, Golub & Pereyra 1973, in Kaufman's form), for many filters at once.
+    Amplitude and phase are the coefficients of a cosine and a sine: a linear problem. The other
+    parameters are searched over a coarse grid of three scales; the best of each is refined by
+    damped Gauss-Newton steps (variable projection, Golub & Pereyra 1973, in Kaufman's form).
 
     The centre lies a pixel or more inside the patch, the deviations of the envelope between 1.25
-    pixels and half the patch, and the frequency between one cycle per patch and 0.5 cycles per
-    pixel: pixels do not resolve more. Eight free parameters explain about a twelfth of the
-    variance of white noise of 16 x 16 pixels, but a quarter of 8 x 8: compare `explained` only
-    between patches of one size. Smooth noise has few degrees of freedom at any size: fit the
-    filters that act on images (`image_filters`), not patches or the patterns that drive a unit.
+    pixels and half the patch, the frequency between one cycle per patch and 0.5 per pixel. Eight
+    free parameters explain about a twelfth of the variance of white noise of 16 x 16 pixels, but a
+    quarter of 8 x 8: compare `explained` between patches of one size only. Smooth noise has few
+    degrees of freedom at any size: fit filters that act on images (`image_filters`), not patches.
 
     Examples
     --------
@@ -93,49 +80,44 @@ def fit_gabors(filters: ArrayLike, patch_shape: tuple[int, int] | None = None) -
     (array([0.2]), array([6.]), array([1.]))
     """
     F = check_array(filters, dtype=np.float64, ensure_min_samples=0)
-    height, width = _check_patch_shape(F.shape[1], patch_shape)
-    F = F / np.maximum(np.abs(F).max(axis=1, keepdims=True), _TINY)
+    height, width = filter_sides(F.shape[1], patch_shape, smallest=5)
+    F = F / np.maximum(np.abs(F).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     F -= F.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(F, axis=1)
-    has_contrast = norms > 1e-10
-    F = F[has_contrast] / norms[has_contrast, np.newaxis]
+    with_contrast = np.flatnonzero(norms > 1e-10)
 
     grid = np.mgrid[:height, :width].reshape(2, -1)[::-1].astype(np.float64)
-    bounds = _bounds(height, width)
+    side = max(height, width)
+    # The centre is a pixel or more from the border: else an envelope could fit a single pixel.
+    low = np.array([1, 1, -np.inf, 1 / side, _MIN_SIGMA, _MIN_SIGMA])
+    high = np.array([width - 2, height - 2, np.inf, 0.5, side / 2, side / 2])
     scales = [_coarse_search(height, width, sigma) for sigma in _START_SIGMAS]
     bases = [_orthonormalise(*_gabor_pair(params, grid)[:2]) for params in scales]
-    found: list[FloatArray] = [np.empty((0, 9))]
-    for first in range(0, len(F), _FILTERS_AT_ONCE):
-        rows = slice(first, first + _FILTERS_AT_ONCE)
+    table = np.full((len(F), 9), np.nan)
+    table[:, -1] = 0.0
+    for first in range(0, len(with_contrast), _FILTERS_AT_ONCE):
+        rows = with_contrast[first : first + _FILTERS_AT_ONCE]
+        f = F[rows] / norms[rows, np.newaxis]
         starts = [
-            params[np.argmax((F[rows] @ q.first.T) ** 2 + (F[rows] @ q.second.T) ** 2, axis=1)]
+            params[np.argmax((f @ q.first.T) ** 2 + (f @ q.second.T) ** 2, axis=1)]
             for params, q in zip(scales, bases, strict=True)
         ]
-        found.append(_refine(F[rows], np.stack(starts), grid, bounds))
-    table = np.full((len(has_contrast), 9), np.nan)
-    table[:, -1] = 0.0
-    table[has_contrast] = np.vstack(found)
+        table[rows] = _refine(f, np.stack(starts), grid, low, high)
     return _describe(table)
 
 
-def _check_patch_shape(n_pixels: int, patch_shape: tuple[int, int] | None) -> tuple[int, int]:
+def filter_sides(
+    n_pixels: int, patch_shape: tuple[int, int] | None, smallest: int = 1
+) -> tuple[int, int]:
+    """Return the height and width of a filter, square where None, or raise ValueError."""
     side = round(n_pixels**0.5)
-    height, width = (side, side) if patch_shape is None else patch_shape
-    if height * width != n_pixels or min(height, width) < 5:
+    height, width = patch_shape or (side, side)
+    if height * width != n_pixels or min(height, width) < smallest:
         raise ValueError(
             f"patch_shape={patch_shape!r} does not suit filters of {n_pixels} pixels: height times "
-            "width must be that number, and neither may be below 5; give (height, width)."
+            f"width must be that number, and each at least {smallest}; give (height, width)."
         )
     return height, width
-
-
-def _bounds(height: int, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return the least and greatest x, y, direction of u, frequency, width and length."""
-    side = max(height, width)
-    # The centre is a pixel or more from the border: else an envelope could fit a single pixel.
-    low = [1, 1, -np.inf, 1 / side, _MIN_SIGMA, _MIN_SIGMA]
-    high = [width - 2, height - 2, np.inf, 0.5, side / 2, side / 2]
-    return np.array(low), np.array(high)
 
 
 def _coarse_search(height: int, width: int, sigma: float) -> FloatArray:
@@ -184,9 +166,7 @@ def _orthonormalise(even: FloatArray, odd: FloatArray) -> _Basis:
     return _Basis(first, second / second_norm, first_norm, second_norm, overlap)
 
 
-def _linearise(
-    params: FloatArray, F: FloatArray, grid: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _linearise(params: FloatArray, F: FloatArray, grid: FloatArray) -> tuple[FloatArray, ...]:
     """Return coefficients of the pair, share explained, half its gradient and half its Hessian."""
     even, odd, u, v = _gabor_pair(params, grid)
     basis = _orthonormalise(even, odd)
@@ -223,10 +203,9 @@ def _linearise(
 
 
 def _refine(
-    F: FloatArray, starts: FloatArray, grid: FloatArray, bounds: tuple[FloatArray, FloatArray]
+    F: FloatArray, starts: FloatArray, grid: FloatArray, low: FloatArray, high: FloatArray
 ) -> FloatArray:
     """Improve each start by Levenberg-Marquardt steps; return each filter's best fit."""
-    low, high = bounds
     n_starts, n_filters, n_params = starts.shape
     F = np.tile(F, (n_starts, 1))
     params = np.clip(starts.reshape(-1, n_params), low, high)

@@ -14,14 +14,10 @@ __all__ = ["ActivitySparsity", "activity_sparsity"]
 class ActivitySparsity(NamedTuple):
     """What `activity_sparsity` measures."""
 
-    probability_zero: float
-    """Share of activities that are exactly zero: the red arrow of Fig. 4B."""
-    kurtosis: float
-    """Excess kurtosis of the activities of all units, over all samples, pooled."""
-    lifetime: FloatArray
-    """For each unit, how unevenly its activity is spread over samples, in 0..1."""
-    population: FloatArray
-    """For each sample, how unevenly the activity is spread over units, in 0..1."""
+    probability_zero: float  # share of activities that are exactly zero: red arrow of Fig. 4B
+    kurtosis: float  # excess kurtosis of all activities, pooled; 0 where they are constant
+    lifetime: FloatArray  # for each unit, how unevenly its activity is spread over samples, 0..1
+    population: FloatArray  # for each sample, how unevenly activity is spread over units, 0..1
 
 
 def activity_sparsity(Y: ArrayLike) -> ActivitySparsity:
@@ -34,16 +30,14 @@ def activity_sparsity(Y: ArrayLike) -> ActivitySparsity:
 
     Returns
     -------
-    sparsity : ActivitySparsity
-        The fields `probability_zero`, `kurtosis`, `lifetime` and `population`.
+    ActivitySparsity
 
     Notes
     -----
     `lifetime` and `population` are the sparseness of Treves & Rolls (1991) in the form of Vinje &
     Gallant (2000), ``(1 - a) / (1 - 1/N)`` with ``a = mean(r)^2 / mean(r^2)`` over the N samples
-    or units: 0 where all N activities are equal, 1 where a single one is not zero. It is set to
-    0 where all are zero, so that dead units cannot raise an average, and where N is 1. The kurtosis
-    of constant activity is 0.
+    or units: 0 where all N activities are equal, 1 where a single one is not zero. It is set to 0
+    where all are zero, so that dead units cannot raise an average, and where N is 1.
 
     Examples
     --------
