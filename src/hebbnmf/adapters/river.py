@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ except ImportError as error:
     ) from error
 
 __all__ = ["RiverSNMF"]
+
+Sample = Mapping[Hashable, Any]
+Frame = Any  # of pandas, polars or pyarrow
 
 
 class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
@@ -90,110 +93,47 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self.learner = Learner(Settings(**self._get_params()), n_features=0)
         self.columns: dict[Hashable, int] = {}
 
-    def learn_one(self, x: Mapping[Hashable, Any]) -> None:
-        """Learn from a sample.
+    def learn_one(self, x: Sample) -> None:
+        """Learn from a sample, a dict of finite numbers."""
+        self._learn(x, _row(x))
 
-        Parameters
-        ----------
-        x : dict
-            The features, finite numbers by name.
-        """
-        self._learn(x, np.array([list(x.values())], np.float64))
+    def learn_many(self, X: Frame) -> None:
+        """Learn from the rows of a frame of pandas, polars or pyarrow, one after the other.
 
-    def learn_many(self, X: Any) -> None:
-        """Learn from the rows of a frame, one after the other.
-
-        Parameters
-        ----------
-        X : frame of pandas, polars or pyarrow
-            The samples; absent features are absent columns, or zeros.
+        Absent features are absent columns, or zeros.
         """
         frame = into_frame(X)
         self._learn(frame.columns, to_numpy(frame))
 
-    def transform_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
-        """Respond to a sample with the weights as they are.
-
-        Parameters
-        ----------
-        x : dict
-            The features.
-
-        Returns
-        -------
-        dict
-            The activity of each unit recruited so far, as ``unit0``, ``unit1`` and so on.
-        """
-        Y = self._respond(x, np.array([list(x.values())], np.float64))
+    def transform_one(self, x: Sample) -> dict[Hashable, float]:
+        """Return the activity of each unit recruited so far, as ``unit0``, ``unit1`` and so on."""
+        Y = self._respond(x, _row(x))
         return dict(zip(_unit_names(Y), Y[0].tolist(), strict=True))
 
-    def transform_many(self, X: Any) -> Any:
-        """Respond to the rows of a frame with the weights as they are.
-
-        Parameters
-        ----------
-        X : frame of pandas, polars or pyarrow
-            The samples.
-
-        Returns
-        -------
-        frame of the same library
-            The responses, one column for each unit recruited so far, with the index of `X`.
-        """
+    def transform_many(self, X: Frame) -> Frame:
+        """Return the responses to the rows of a frame, as a frame of its library and index."""
         frame = into_frame(X)
         Y = self._respond(frame.columns, to_numpy(frame))
         return to_native_frame(Y, columns=_unit_names(Y), like=frame)
 
-    def predict_one(self, x: Mapping[Hashable, Any]) -> int:
-        """Name the unit that responds to a sample most strongly.
+    def predict_one(self, x: Sample) -> int:
+        """Name the unit that responds to a sample most strongly; -1 where all are silent."""
+        return int(cluster_labels(self._respond(x, _row(x)))[0])
 
-        Parameters
-        ----------
-        x : dict
-            The features.
-
-        Returns
-        -------
-        int
-            The unit; -1 where all are silent, as they are before the first is recruited.
-        """
-        return int(cluster_labels(self._respond(x, np.array([list(x.values())], np.float64)))[0])
-
-    def predict_many(self, X: Any) -> Any:
-        """Name the unit that responds to each row of a frame most strongly.
-
-        Parameters
-        ----------
-        X : frame of pandas, polars or pyarrow
-            The samples.
-
-        Returns
-        -------
-        series of the same library
-            The units, as in `predict_one`.
-        """
+    def predict_many(self, X: Frame) -> Frame:
+        """Name the units of `predict_one` for the rows of a frame, as a series of its library."""
         frame = into_frame(X)
         labels = cluster_labels(self._respond(frame.columns, to_numpy(frame)))
         return to_native_series(labels, name="label", like=frame)
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
-    ) -> Any:
+    ) -> Self:
         """Copy the model, with other parameters if given, and with what it learned if asked for.
 
-        Parameters
-        ----------
-        new_params : dict, optional
-            Parameters that differ.
-        include_attributes : bool, default=False
-            Whether the copy goes on from what was learned, by the new parameters.
-
-        Returns
-        -------
-        RiverSNMF
-            The copy.
+        What was learned goes on by the new parameters.
         """
-        copied = super().clone(new_params, include_attributes)
+        copied: Self = super().clone(new_params, include_attributes)
         copied.learner.configure(Settings(**self._get_params() | (new_params or {})))
         return copied
 
@@ -224,6 +164,10 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         rows = np.zeros((len(values), len(columns)))
         rows[:, places] = values
         return columns, check_rows(rows, np.float64)
+
+
+def _row(x: Sample) -> NDArray[np.float64]:
+    return np.array([list(x.values())], np.float64)
 
 
 def _unit_names(Y: FloatArray) -> list[str]:

@@ -32,8 +32,11 @@ def run(
     ``shared`` reaches every worker once. Parts may be lazy arrays, which a cluster computes where
     they lie. Results come in the order of the arguments.
     """
+    lost: list[type[Exception]] = [CancelledError]
+    if _is_cluster(executor):
+        lost.append(import_module("distributed.comm").CommClosedError)
     for _ in range(_ATTEMPTS - 1):
-        with suppress(CancelledError, *_connection_errors(executor)):
+        with suppress(*lost):
             return _run_once(executor, function, shared, arguments)
     return _run_once(executor, function, shared, arguments)
 
@@ -42,7 +45,7 @@ def compute(executor: Any, part: Any) -> Any:
     """Return the rows of a part on this machine, computed by the executor if they are lazy."""
     if not hasattr(part, "compute"):
         return part
-    return executor.compute(part).result() if hasattr(executor, "scatter") else part.compute()
+    return executor.compute(part).result() if _is_cluster(executor) else part.compute()
 
 
 def check_executor(executor: Any) -> None:
@@ -54,18 +57,18 @@ def check_executor(executor: Any) -> None:
         )
 
 
-def _connection_errors(executor: Any) -> tuple[type[Exception], ...]:
-    """Return the errors by which a cluster tells that a worker was lost while it got its part."""
-    if not hasattr(executor, "scatter"):
-        return ()
-    return (import_module("distributed.comm").CommClosedError,)
+def _is_cluster(executor: Any) -> bool:
+    return hasattr(executor, "scatter")
 
 
 def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> list[Any]:
     futures: list[Any] = []
-    start = _start_on_cluster if hasattr(executor, "scatter") else _start_here
     try:
-        start(executor, function, shared, arguments, futures)
+        if _is_cluster(executor):
+            _start_on_cluster(executor, function, shared, arguments, futures)
+        else:
+            for part, *rest in arguments:
+                futures.append(executor.submit(function, shared, compute(executor, part), *rest))
         return [future.result() for future in futures]
     except BrokenExecutor as error:
         error.add_note("A pool does not replace its workers: go on by resume, with a new pool.")
@@ -74,13 +77,6 @@ def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> li
         # After a failure, the rest of the round is of no use.
         for future in futures:
             future.cancel()
-
-
-def _start_here(
-    executor: Any, function: Any, shared: bytes, arguments: Any, futures: list[Any]
-) -> None:
-    for part, *rest in arguments:
-        futures.append(executor.submit(function, shared, compute(executor, part), *rest))
 
 
 def _start_on_cluster(

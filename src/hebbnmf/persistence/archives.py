@@ -11,9 +11,10 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
+from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -33,11 +34,6 @@ class ModelFileError(ValueError):
 
 def write_archive(path: str | PathLike[str], header: Mapping[str, Json], arrays: Arrays) -> None:
     """Write an archive to its path, whole or not at all."""
-    with replacing(path) as file:
-        _write(file, header, arrays)
-
-
-def _write(file: IO[bytes], header: Mapping[str, Json], arrays: Arrays) -> None:
     portable = {
         name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         for name, array in arrays.items()
@@ -47,7 +43,7 @@ def _write(file: IO[bytes], header: Mapping[str, Json], arrays: Arrays) -> None:
         for name, array in portable.items()
     }
     text = json.dumps({**header, "arrays": table}, indent=1, allow_nan=False)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(HEADER), text.encode())
         for name, array in portable.items():
             with archive.open(_member(name + ".npy"), "w", force_zip64=True) as member:
@@ -66,10 +62,7 @@ def _digest(array: NDArray[Any]) -> str:
 class Archive:
     """An archive open for reading, as a context; its arrays are read one by one, when expected.
 
-    Attributes
-    ----------
-    header : dict
-        The JSON text, its table of arrays taken out.
+    ``header`` is its JSON text, without the table of arrays.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -77,9 +70,8 @@ class Archive:
         try:
             self._file = Path(path).open("rb")  # noqa: SIM115
         except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "there is no such model file", self.path) from (
-                error
-            )
+            error.strerror = "there is no such model file"
+            raise
         try:
             with self.one_error():
                 self._zip = zipfile.ZipFile(self._file)
@@ -122,9 +114,7 @@ class Archive:
             found = np.lib.format.read_array_header_1_0(member)
             self.require(found == (shape, False, stored), f"the array {name!r} is of another kind")
             size = self._zip.getinfo(name + ".npy").file_size - member.tell()
-            n_bytes = stored.itemsize
-            for length in shape:
-                n_bytes *= length
+            n_bytes = prod(shape, start=stored.itemsize)
             self.require(size == n_bytes, f"the array {name!r} has {size} bytes, not {n_bytes}")
             data = member.read()
         array = np.frombuffer(data, stored).reshape(shape).astype(np.dtype(dtype))
