@@ -17,6 +17,7 @@ from hebbnmf.streams.readers import (
     RowNumbers,
     StreamError,
     check_matrix,
+    skip_rows,
 )
 
 # Numbers in a batch of rows: bounds memory where tables are wide.
@@ -75,17 +76,13 @@ class ParquetReader(_TableReader):
         while group < n_groups and start >= (n := self._file.metadata.row_group(group).num_rows):
             start -= n
             group += 1
-        if start and group == n_groups:
-            raise EOFError(f"the stream should go on {start} rows after its end")
         batches = self._file.iter_batches(
             batch_size=self._batch_rows,
             row_groups=range(group, n_groups),
             columns=self._names,
             use_threads=False,
         )
-        for batch in batches:
-            yield self._matrix(batch)[start:]
-            start = max(start - batch.num_rows, 0)
+        return skip_rows(map(self._matrix, batches), start)
 
 
 class ArrowReader(_TableReader):
@@ -102,13 +99,13 @@ class ArrowReader(_TableReader):
         self._set_fields(self._file.schema)
 
     def _blocks(self, start: int) -> Iterator[Array]:
-        for number in range(self._file.num_record_batches):
-            batch = self._file.get_batch(number)
-            for row in range(start, batch.num_rows, self._batch_rows):
-                yield self._matrix(batch.slice(row, self._batch_rows))
-            start = max(start - batch.num_rows, 0)
-        if start:
-            raise EOFError(f"the stream should go on {start} rows after its end")
+        batches = map(self._file.get_batch, range(self._file.num_record_batches))
+        pieces = (
+            self._matrix(batch.slice(row, self._batch_rows))
+            for batch in batches
+            for row in range(0, batch.num_rows, self._batch_rows)
+        )
+        return skip_rows(pieces, start)
 
 
 class Hdf5Reader(FileReader, IndexedReader):

@@ -3,12 +3,13 @@
 import csv
 import json
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.streams.lines import ArrivingLines, Lines
+from hebbnmf.streams.lines import Lines
 from hebbnmf.streams.readers import Array, FileReader, Formats, StreamError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -26,9 +27,8 @@ class _TextReader(FileReader):
     from_stdin = True
 
     def _open(self) -> None:
-        self._lines = ArrivingLines(self._path) if self.live else Lines(self._path)
+        self._lines = Lines(self._path, follow=self.live)
         self._files.callback(self._lines.close)
-        self._start = (0, 0)
 
     def tell(self) -> list[int]:
         """Return the numbers of bytes and lines before the next line."""
@@ -39,13 +39,9 @@ class _TextReader(FileReader):
         byte, line = cursor
         self._lines.seek(int(byte), int(line))
 
-    def begin(self, epoch: int) -> None:  # noqa: ARG002
-        """Go to the first sample."""
-        self._lines.seek(*self._start)
-
     @abstractmethod
-    def _parse(self, lines: list[bytes]) -> Array | None:
-        """Parse lines at once; None if any of them is not as expected."""
+    def _parse(self, lines: list[bytes]) -> Array:
+        """Parse lines at once; raise ValueError for any that is not as expected."""
 
     @abstractmethod
     def _parse_one(self, line: bytes) -> list[float]:
@@ -61,12 +57,12 @@ class _TextReader(FileReader):
         filled = [line for line in lines if not line.isspace()]
         if not filled:
             return self._no_rows()
-        rows = self._parse(filled)
-        if rows is not None:
-            with np.errstate(over="ignore"):
-                rows = rows.astype(self.dtype, copy=False)
-            if np.isfinite(rows).all():
-                return rows
+        with suppress(ValueError, RecursionError):
+            parsed = self._parse(filled)
+            if parsed.shape == (len(filled), self.n_features) and parsed.dtype.kind in "biuf":
+                rows: FloatArray = parsed.astype(self.dtype, copy=False)
+                if np.isfinite(rows).all():
+                    return rows
         return self._parse_each(lines, first)
 
     def _parse_each(self, lines: list[bytes], first: int) -> FloatArray:
@@ -77,8 +73,7 @@ class _TextReader(FileReader):
                 continue
             try:
                 values = self._parse_one(line)
-                with np.errstate(over="ignore"):
-                    row = np.array(values, self.dtype)
+                row = np.array(values, self.dtype)
                 wrong = np.flatnonzero(~np.isfinite(row))
                 if len(wrong):
                     raise ValueError(
@@ -89,6 +84,14 @@ class _TextReader(FileReader):
                 self.bad.report(f"{self.name}, line {number}", str(error))
         return np.array(good, self.dtype).reshape(len(good), self.n_features)
 
+    def _first_line(self) -> bytes:
+        """Take the next line that is not blank, where epochs begin; empty at the end."""
+        line = b"\n"
+        while line.isspace():
+            self._first = self.tell()
+            line = b"".join(self._lines.take(1))
+        return line
+
 
 class DelimitedReader(_TextReader):
     """Rows of a CSV or TSV file; fields may be quoted, but not broken over lines."""
@@ -98,12 +101,9 @@ class DelimitedReader(_TextReader):
     def _open(self) -> None:
         super()._open()
         self._delimiter = "\t" if self.options.format == "tsv" else ","
-        line = b"\n"
-        while line.isspace():
-            taken = self._lines.take(1)
-            if not taken:
-                raise StreamError(f"{self.name} is empty: it needs at least one row.")
-            line = taken[0]
+        line = self._first_line()
+        if not line:
+            raise StreamError(f"{self.name} is empty: it needs at least one row.")
         try:
             fields = self._fields(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
@@ -113,32 +113,27 @@ class DelimitedReader(_TextReader):
         header = self.options.header
         if header is True or (header == "auto" and (by_name or _looks_like_header(fields))):
             names = [field.strip() for field in fields]
-            self._start = (self._lines.byte, self._lines.line)
+            self._first = self.tell()
         else:
             self._lines.push_back(line)
-        self._width = len(fields)
-        self._set_features(self._width, names)
+        self._set_features(len(fields), names)
 
-    def _parse(self, lines: list[bytes]) -> Array | None:
+    def _parse(self, lines: list[bytes]) -> Array:
         """Parse by numpy's compiled reader, which is twice as fast as csv and float."""
         if self._chosen is not None:
             # With chosen columns numpy does not mind rows that are too short or too long.
             delimiter = self._delimiter.encode()
             if any(line.count(delimiter) != self._width - 1 for line in lines):
-                return None
-        try:
-            rows = np.loadtxt(
-                lines,
-                delimiter=self._delimiter,
-                comments=None,
-                quotechar='"',
-                usecols=self._chosen,
-                ndmin=2,
-                encoding="utf-8",
-            )
-        except ValueError:
-            return None
-        return rows if rows.shape == (len(lines), self.n_features) else None
+                raise ValueError("rows of other lengths")
+        return np.loadtxt(
+            lines,
+            delimiter=self._delimiter,
+            comments=None,
+            quotechar='"',
+            usecols=self._chosen,
+            ndmin=2,
+            encoding="utf-8",
+        )
 
     def _parse_one(self, line: bytes) -> list[float]:
         fields = self._fields(line)
@@ -169,24 +164,16 @@ class JsonReader(_TextReader):
         super()._open()
         sample = None
         while sample is None:
-            self._start = (self._lines.byte, self._lines.line)
-            taken = self._lines.take(1)
-            if not taken:
+            line = self._first_line()
+            if not line:
                 raise StreamError(f"{self.name} has no list or object of numbers on any line.")
-            if not taken[0].isspace():
-                sample = self._first_sample(taken[0])
-        self._lines.push_back(taken[0])
-        self._width = len(sample)
-        self._set_features(self._width, list(sample) if isinstance(sample, dict) else None)
+            sample = self._first_sample(line)
+        self._lines.push_back(line)
+        self._set_features(len(sample), list(sample) if isinstance(sample, dict) else None)
 
-    def _parse(self, lines: list[bytes]) -> Array | None:
+    def _parse(self, lines: list[bytes]) -> Array:
         """Parse line by line, converting all numbers at once."""
-        try:
-            rows = np.array([self._values(json.loads(line)) for line in lines])
-        except (ValueError, RecursionError):
-            return None
-        as_expected = rows.shape == (len(lines), self.n_features) and rows.dtype.kind in "biuf"
-        return rows if as_expected else None
+        return np.array([self._values(json.loads(line)) for line in lines])
 
     def _parse_one(self, line: bytes) -> list[float]:
         try:
