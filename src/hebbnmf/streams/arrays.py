@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,7 +17,6 @@ from hebbnmf.streams.readers import (
     BlockReader,
     DType,
     FileReader,
-    Formats,
     IndexedReader,
     RowNumbers,
     StreamError,
@@ -51,7 +50,7 @@ class NpyReader(FileReader, IndexedReader):
     A memory map would be as fast, but a mapped file that shrinks kills the process.
     """
 
-    formats: ClassVar[Formats] = {"npy": (".npy",)}
+    formats = (("npy", ".npy"),)
 
     def _open(self) -> None:
         with Path(self._path).open("rb") as file:
@@ -93,7 +92,7 @@ class NpyReader(FileReader, IndexedReader):
 class NpzReader(FileReader, BlockReader):
     """Rows of one array of a `.npz` file, read as they are unpacked."""
 
-    formats: ClassVar[Formats] = {"npz": (".npz",)}
+    formats = (("npz", ".npz"),)
 
     def _open(self) -> None:
         try:
@@ -127,7 +126,7 @@ class NpzReader(FileReader, BlockReader):
 class RawReader(FileReader, BlockReader):
     """Rows of bare float32 or float64 numbers of a given width, from a file or standard input."""
 
-    formats: ClassVar[Formats] = {"float32": (), "float64": ()}
+    formats = (("float32",), ("float64",))
     from_stdin = True
 
     def _open(self) -> None:

@@ -9,10 +9,10 @@ import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ Array = NDArray[Any]  # rows of numbers of any type, as they are stored
 DType = np.dtype[Any]
 Cursor = Any  # JSON, of another form for each kind of reader
 RowNumbers = slice | NDArray[np.intp]
-Formats = Mapping[str, Sequence[str]]
 
 
 class StreamError(ValueError):
@@ -161,9 +160,9 @@ class Reader(ABC):
 class FileReader(Reader):
     """A reader of a file, or of an array in it ("path::name"), or of standard input ("-")."""
 
-    formats: ClassVar[Formats]  # names of the formats that it reads, with the suffixes of each
-    is_text: ClassVar[bool] = False  # files may be compressed by gzip, or followed as they grow
-    from_stdin: ClassVar[bool] = False  # standard input can be read too
+    formats: tuple[tuple[str, ...], ...]  # what it reads: each a name, then its suffixes
+    is_text = False  # files may be compressed by gzip, or followed as they grow
+    from_stdin = False  # standard input can be read too
 
     def __init__(
         self, path: str, options: ReadOptions, bad: BadRows, *, follow: bool = False

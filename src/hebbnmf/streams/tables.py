@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from hebbnmf.streams.readers import (
     Array,
     BlockReader,
     FileReader,
-    Formats,
     IndexedReader,
     RowNumbers,
     StreamError,
@@ -60,7 +59,7 @@ class _TableReader(FileReader, BlockReader):
 class ParquetReader(_TableReader):
     """Rows of a Parquet file, a batch at a time."""
 
-    formats: ClassVar[Formats] = {"parquet": (".parquet",)}
+    formats = (("parquet", ".parquet"),)
 
     def _open(self) -> None:
         super()._open()
@@ -88,7 +87,7 @@ class ParquetReader(_TableReader):
 class ArrowReader(_TableReader):
     """Rows of an Arrow file, which Feather's second version is too, a record batch at a time."""
 
-    formats: ClassVar[Formats] = {"arrow": (".arrow", ".feather")}
+    formats = (("arrow", ".arrow", ".feather"),)
 
     def _open(self) -> None:
         super()._open()
@@ -111,7 +110,7 @@ class ArrowReader(_TableReader):
 class Hdf5Reader(FileReader, IndexedReader):
     """Rows of a dataset in an HDF5 file, such as a series in an NWB file."""
 
-    formats: ClassVar[Formats] = {"hdf5": (".h5", ".hdf5", ".nwb")}
+    formats = (("hdf5", ".h5", ".hdf5", ".nwb"),)
 
     def _open(self) -> None:
         h5py, dataset = _import_for(self._path, "h5py", "hdf5"), self._member

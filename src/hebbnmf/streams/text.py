@@ -4,13 +4,13 @@ import csv
 import json
 from abc import abstractmethod
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.lines import Lines
-from hebbnmf.streams.readers import Array, FileReader, Formats, StreamError
+from hebbnmf.streams.readers import Array, FileReader, StreamError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Lines parsed at a time: as text they take several times the memory of their numbers.
@@ -96,7 +96,7 @@ class _TextReader(FileReader):
 class DelimitedReader(_TextReader):
     """Rows of a CSV or TSV file; fields may be quoted, but not broken over lines."""
 
-    formats: ClassVar[Formats] = {"csv": (".csv",), "tsv": (".tsv",)}
+    formats = (("csv", ".csv"), ("tsv", ".tsv"))
 
     def _open(self) -> None:
         super()._open()
@@ -158,7 +158,7 @@ class DelimitedReader(_TextReader):
 class JsonReader(_TextReader):
     """Rows of a JSON lines file: one list, or one object, a line."""
 
-    formats: ClassVar[Formats] = {"jsonl": (".jsonl", ".ndjson")}
+    formats = (("jsonl", ".jsonl", ".ndjson"),)
 
     def _open(self) -> None:
         super()._open()
