@@ -191,7 +191,7 @@ class ZCAWhitener(_FloatTransformer):
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Add a chunk of samples, of one row or many, to mean and covariance; as in `fit`."""
+        """Add a chunk of samples, of one row or many, to those seen; otherwise as `fit`."""
         first = not hasattr(self, "n_samples_seen_")
         samples = self._validate(X, reset=first)
         if first:

@@ -138,11 +138,13 @@ class RawReader(FileReader, BlockReader):
         self._set_features(self.options.width)
         self._stored = np.dtype(self.options.format).newbyteorder("<")
         self._row_bytes = self._width * self._stored.itemsize
-        self._file: IO[bytes] = sys.stdin.buffer
+        self._file: IO[bytes]
         if self.repeatable:
             self._file = self._files.enter_context(Path(self._path).open("rb"))  # noqa: SIM115
             self._size = Path(self._path).stat().st_size
             self.n_rows = self._size // self._row_bytes
+        else:
+            self._file = sys.stdin.buffer
 
     def _blocks(self, start: int) -> Iterator[Array]:
         offset = start * self._row_bytes

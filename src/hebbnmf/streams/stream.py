@@ -3,7 +3,8 @@
 import logging
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.readers import Reader, StreamError, describe
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 Position = dict[str, Any]  # JSON
 
 
-class Stream:
+class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     """Chunks of rows, in a fixed order that can be resumed anywhere.
 
     Made by `open_stream`. Iterate it once for the chunks of all epochs. All but the last of an
@@ -58,9 +59,6 @@ class Stream:
         self._n_logged = 0
         reader.begin(0)
         self.total = self._n_to_come()
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        return self
 
     def __next__(self) -> FloatArray:
         n_rows = self.chunk_rows if self._n_left is None else min(self.chunk_rows, self._n_left)
@@ -153,9 +151,6 @@ class Stream:
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

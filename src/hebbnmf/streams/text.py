@@ -178,13 +178,12 @@ class JsonReader(_TextReader):
     def _parse_one(self, line: bytes) -> list[float]:
         try:
             values = self._values(json.loads(line))
+            for i, value in enumerate(values):
+                if not isinstance(value, int | float):
+                    raise ValueError(f"{self._column(i)}: {str(value)[:40]!r} is not a number")
+            return [float(value) for value in values]
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
-        for i, value in enumerate(values):
-            if not isinstance(value, int | float):
-                raise ValueError(f"{self._column(i)}: {str(value)[:40]!r} is not a number")
-        try:
-            return [float(value) for value in values]
         except OverflowError as error:
             raise ValueError("it holds a number beyond float64") from error
 
