@@ -94,18 +94,7 @@ class PatchNormalizer(_FloatTransformer):
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Normalise each patch.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            As in `fit`.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_features)
-            Patches of zero mean and, where their variance is well above `eps`, unit variance.
-        """
+        """Return the patches with zero mean and, if well above `eps`, unit variance."""
         patches = self._validate(X, reset=False)
         mean = patches.mean(axis=1, keepdims=True)
         centred = patches - mean
@@ -200,24 +189,14 @@ class ZCAWhitener(_FloatTransformer):
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Whiten samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_features)
-            ``(X - mean_) @ whitening_``, in the precision of X.
-        """
+        """Return ``(X - mean_) @ whitening_``, in the precision of X."""
         check_is_fitted(self)
         samples = self._validate(X, reset=False)
         dtype = samples.dtype
         return np.asarray((samples - self.mean_.astype(dtype)) @ self.whitening_.astype(dtype))
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
-        """Return the samples that `transform` whitened; shapes are as there."""
+        """Return the samples that `transform` whitened."""
         check_is_fitted(self)
         whitened = check_array(X, dtype=_FLOATS)
         if whitened.shape[1] != self.n_features_in_:

@@ -25,6 +25,7 @@ class _TextReader(FileReader):
 
     is_text = True
     from_stdin = True
+    _numeric: tuple[type, ...]  # types of the values that may stand for a number
 
     def _open(self) -> None:
         self._lines = Lines(self._path, follow=self.live)
@@ -44,8 +45,8 @@ class _TextReader(FileReader):
         """Parse lines at once; raise ValueError for any that is not as expected."""
 
     @abstractmethod
-    def _parse_one(self, line: bytes) -> list[float]:
-        """Parse one line; raise ValueError with the reason, column included."""
+    def _values(self, line: bytes) -> list[Any]:
+        """Return the chosen values of one line; raise ValueError with the reason if it is bad."""
 
     def _pull(self, n_rows: int) -> FloatArray | None:
         first = self._lines.line
@@ -57,7 +58,7 @@ class _TextReader(FileReader):
         filled = [line for line in lines if not line.isspace()]
         if not filled:
             return self._no_rows()
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError):
             parsed = self._parse(filled)
             if parsed.shape == (len(filled), self.n_features) and parsed.dtype.kind in "biuf":
                 rows: FloatArray = parsed.astype(self.dtype, copy=False)
@@ -72,17 +73,23 @@ class _TextReader(FileReader):
             if line.isspace():
                 continue
             try:
-                values = self._parse_one(line)
-                row = np.array(values, self.dtype)
-                wrong = np.flatnonzero(~np.isfinite(row))
-                if len(wrong):
-                    raise ValueError(
-                        f"{self._column(int(wrong[0]))}: {values[wrong[0]]} is not finite"
-                    )
-                good.append(row)
+                good.append(self._row(self._values(line)))
             except ValueError as error:
                 self.bad.report(f"{self.name}, line {number}", str(error))
         return np.array(good, self.dtype).reshape(len(good), self.n_features)
+
+    def _row(self, values: list[Any]) -> FloatArray:
+        """Convert the values of one line; raise ValueError with column and reason if one is bad."""
+        numbers = [_number(v) if isinstance(v, self._numeric) else None for v in values]
+        if None in numbers:
+            i = numbers.index(None)
+            text = str(values[i]).strip()[:40]
+            raise ValueError(f"{self._column(i)}: {text!r} is not a number")
+        row = np.array(numbers, self.dtype)
+        if not np.isfinite(row).all():
+            i = int(np.isfinite(row).argmin())
+            raise ValueError(f"{self._column(i)}: {numbers[i]} is not finite")
+        return row
 
     def _first_line(self) -> bytes:
         """Take the next line that is not blank, where epochs begin; empty at the end."""
@@ -97,6 +104,7 @@ class DelimitedReader(_TextReader):
     """Rows of a CSV or TSV file; fields may be quoted, but not broken over lines."""
 
     formats = (("csv", ".csv"), ("tsv", ".tsv"))
+    _numeric = (str,)
 
     def _open(self) -> None:
         super()._open()
@@ -135,17 +143,11 @@ class DelimitedReader(_TextReader):
             encoding="utf-8",
         )
 
-    def _parse_one(self, line: bytes) -> list[float]:
+    def _values(self, line: bytes) -> list[str]:
         fields = self._fields(line)
         if len(fields) != self._width:
             raise ValueError(f"it has {len(fields)} fields where the first had {self._width}")
-        chosen = range(self._width) if self._chosen is None else self._chosen
-        values = []
-        for i, j in enumerate(chosen):
-            if (value := _number(fields[j])) is None:
-                raise ValueError(f"{self._column(i)}: {fields[j].strip()[:40]!r} is not a number")
-            values.append(value)
-        return values
+        return fields if self._chosen is None else [fields[j] for j in self._chosen]
 
     def _fields(self, line: bytes) -> list[str]:
         text = line.decode("utf-8", errors="replace").replace("\0", "\ufffd").strip("\r\n")
@@ -159,36 +161,34 @@ class JsonReader(_TextReader):
     """Rows of a JSON lines file: one list, or one object, a line."""
 
     formats = (("jsonl", ".jsonl", ".ndjson"),)
+    _numeric = (int, float)
 
     def _open(self) -> None:
         super()._open()
-        sample = None
-        while sample is None:
+        while True:
             line = self._first_line()
             if not line:
                 raise StreamError(f"{self.name} has no list or object of numbers on any line.")
-            sample = self._first_sample(line)
+            try:
+                sample = json.loads(line)
+                problem = "it is not a list or an object of numbers"
+            except (ValueError, RecursionError) as error:
+                sample, problem = None, f"it is not JSON ({error})"
+            if sample and isinstance(sample, list | dict):
+                break
+            self.bad.report(f"{self.name}, line {self._lines.line}", problem)
         self._lines.push_back(line)
         self._set_features(len(sample), list(sample) if isinstance(sample, dict) else None)
 
     def _parse(self, lines: list[bytes]) -> Array:
         """Parse line by line, converting all numbers at once."""
-        return np.array([self._values(json.loads(line)) for line in lines])
+        return np.array([self._values(line) for line in lines])
 
-    def _parse_one(self, line: bytes) -> list[float]:
+    def _values(self, line: bytes) -> list[Any]:
         try:
-            values = self._values(json.loads(line))
-            for i, value in enumerate(values):
-                if not isinstance(value, int | float):
-                    raise ValueError(f"{self._column(i)}: {str(value)[:40]!r} is not a number")
-            return [float(value) for value in values]
+            sample = json.loads(line)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
-        except OverflowError as error:
-            raise ValueError("it holds a number beyond float64") from error
-
-    def _values(self, sample: object) -> list[Any]:
-        """Return the chosen values of a sample."""
         if self.feature_names is not None:
             if not isinstance(sample, dict):
                 raise ValueError("it is not an object, as the first line was")
@@ -200,27 +200,18 @@ class JsonReader(_TextReader):
             raise ValueError(f"it is not a list of {self._width} numbers, as the first line was")
         return sample if self._chosen is None else [sample[j] for j in self._chosen]
 
-    def _first_sample(self, line: bytes) -> list[Any] | dict[str, Any] | None:
-        """Return the sample that determines the columns; None for a bad line that is skipped."""
-        try:
-            sample = json.loads(line)
-            if isinstance(sample, list | dict) and sample:
-                return sample
-            problem = "it is not a list or an object of numbers"
-        except (ValueError, RecursionError) as error:
-            problem = f"it is not JSON ({error})"
-        self.bad.report(f"{self.name}, line {self._lines.line}", problem)
-        return None
 
-
-def _number(field: str) -> float | None:
+def _number(value: Any) -> float | None:
+    """Return the number that a value stands for, if it stands for one."""
     # float also takes underscores between digits, which no CSV writer means.
-    if "_" in field:
+    if isinstance(value, str) and "_" in value:
         return None
     try:
-        return float(field)
+        return float(value)
     except ValueError:
         return None
+    except OverflowError as error:
+        raise ValueError("it holds a number beyond float64") from error
 
 
 def _looks_like_header(fields: list[str]) -> bool:
