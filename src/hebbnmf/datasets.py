@@ -134,8 +134,8 @@ def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float
     the pictures of a stack. To keep other units, load the array yourself: `extract_patches` takes
     any.
 
-    The pictures of `IMAGES.mat` are already whitened and of equal variance. They are returned
-    unchanged, and need neither contrast normalisation nor whitening.
+    The pictures of `IMAGES.mat` are already whitened: they are returned unchanged, and need
+    neither contrast normalisation nor whitening.
 
     Examples
     --------
@@ -174,8 +174,8 @@ def extract_patches(
 ) -> FloatArray:
     """Cut square patches from pictures, at random.
 
-    Every position of every picture is equally likely, so a large picture gives more patches than
-    a small one. Positions are drawn with replacement. Only the patches asked for are copied.
+    Every position of every picture is equally likely, and drawn with replacement: a large picture
+    gives more patches than a small one.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class Windowed(_WrappingReader):
         return rows if len(rows) else None
 
     def _load(self, number: int, n_rows: int) -> None:
-        """Read and permute the rows of a window; none of them before the first is asked for."""
+        """Begin a window: read and permute that many rows, 0 until rows are asked for."""
         self._number, self._taken = number, 0
         self._start, self._n_bad = self._reader.tell(), self.bad.count
         rows = self._reader.read(n_rows)

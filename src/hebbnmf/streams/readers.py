@@ -1,8 +1,7 @@
 """Readers: what every source of rows can do.
 
 A reader reads rows in order from a cursor, which can be stored as JSON. Rows are checked here,
-where file, row and column are still known. The readers themselves are in `arrays` (numbers in
-memory and in numpy's files), `text` (CSV, TSV, JSON lines) and `tables` (Parquet, Arrow, HDF5).
+where file, row and column are still known.
 """
 
 import weakref
@@ -65,8 +64,7 @@ class Reader(ABC):
 
     def __init__(self, name: str, options: ReadOptions, bad: BadRows) -> None:
         self.name = name  # of the source, for messages
-        self.options = options
-        self.bad = bad
+        self.options, self.bad = options, bad
         self.dtype: DType = np.dtype(options.dtype)
         self._files = ExitStack()
         weakref.finalize(self, self._files.close)  # a stream may be dropped half read

@@ -1,6 +1,7 @@
 """Readers of files that need an optional package: Parquet, Arrow (Feather) and HDF5 (NWB)."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -30,9 +31,8 @@ class _TableReader(FileReader, BlockReader):
     def _open(self) -> None:
         self._arrow = _import_for(self._path, "pyarrow", "arrow")
         self._damage += (self._arrow.ArrowInvalid,)
-
-    def _set_fields(self, schema: _Untyped) -> None:
-        """Set the features from the fields of a table."""
+        with self.readable():
+            schema = self._open_table()
         types = self._arrow.types
         # pandas stores the index of a frame in such columns; it is no feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
@@ -48,6 +48,10 @@ class _TableReader(FileReader, BlockReader):
                 )
         self._batch_rows = max(_BATCH // self.n_features, 1)
 
+    @abstractmethod
+    def _open_table(self) -> _Untyped:
+        """Open the file and return its schema."""
+
     def _matrix(self, batch: _Untyped) -> Array:
         """Turn a batch into rows; missing values become NaN."""
         rows = np.empty((batch.num_rows, self.n_features))
@@ -61,13 +65,11 @@ class ParquetReader(_TableReader):
 
     formats = (("parquet", ".parquet"),)
 
-    def _open(self) -> None:
-        super()._open()
+    def _open_table(self) -> _Untyped:
         parquet = import_module("pyarrow.parquet")
-        with self.readable():
-            self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
+        self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
         self.n_rows = self._file.metadata.num_rows
-        self._set_fields(self._file.schema_arrow)
+        return self._file.schema_arrow
 
     def _blocks(self, start: int) -> Iterator[Array]:
         """Read batches, beginning with the row group that holds row `start`."""
@@ -89,13 +91,11 @@ class ArrowReader(_TableReader):
 
     formats = (("arrow", ".arrow", ".feather"),)
 
-    def _open(self) -> None:
-        super()._open()
-        with self.readable():
-            # Not memory-mapped: a mapped file that shrinks kills the process.
-            file = self._files.enter_context(self._arrow.OSFile(self._path))
-            self._file = self._arrow.ipc.open_file(file)
-        self._set_fields(self._file.schema)
+    def _open_table(self) -> _Untyped:
+        # Not memory-mapped: a mapped file that shrinks kills the process.
+        file = self._files.enter_context(self._arrow.OSFile(self._path))
+        self._file = self._arrow.ipc.open_file(file)
+        return self._file.schema
 
     def _blocks(self, start: int) -> Iterator[Array]:
         batches = map(self._file.get_batch, range(self._file.num_record_batches))
