@@ -406,6 +406,7 @@ def seek_and_read(stream, position):
     ("kind", "encode"),
     [
         ("csv", lambda X: text(X, header=True).encode()),
+        ("csv", lambda X: b"\n" + text(X).encode()),
         ("jsonl", lambda X: "\n".join(map(json.dumps, X.tolist())).encode()),
         ("float64", lambda X: X.tobytes()),
     ],

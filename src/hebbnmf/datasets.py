@@ -1,7 +1,9 @@
 """The data of the paper: three Gaussians, sparse sources, patches of natural images."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -43,7 +45,6 @@ def make_three_gaussians(
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
-        The samples.
     y : ndarray of shape (n_samples,)
         The cluster of each sample: 0, 1 or 2.
 
@@ -72,7 +73,6 @@ def make_sparse_sources(
     Parameters
     ----------
     n_samples : int
-        Number of samples.
     n_features : int
         Number of sources, each of zero mean and unit variance, and of features.
     mixing : array-like of shape (n_features, n_features), default=None
@@ -84,7 +84,6 @@ def make_sparse_sources(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        The samples.
 
     Examples
     --------
@@ -130,14 +129,13 @@ def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float
     Notes
     -----
     `PatchNormalizer` adds ``eps=10`` to the variance of a patch, which is meant for pixels in
-    0..255: in a picture of range 0..1, or in the arbitrary units of `IMAGES_RAW.mat`, it would
-    exceed all contrast. So a stack or a 16-bit picture that leaves 0..255, or whose fractions lie
-    in 0..1, is mapped onto 0..255 by the one straight line that takes the least value in the
-    *file* to 0 and the greatest to 255; relative contrast between the pictures of a stack is
-    kept. To keep other units, load the array yourself: `extract_patches` takes any.
+    0..255. So a stack or a 16-bit picture that leaves 0..255, or whose fractions lie in 0..1, is
+    mapped onto 0..255 by one straight line for the *file*, which keeps relative contrast between
+    the pictures of a stack. To keep other units, load the array yourself: `extract_patches` takes
+    any.
 
-    The pictures of `IMAGES.mat` are already whitened and of equal variance. They are returned
-    unchanged, and need neither contrast normalisation nor whitening.
+    The pictures of `IMAGES.mat` are already whitened: they are returned unchanged, and need
+    neither contrast normalisation nor whitening.
 
     Examples
     --------
@@ -163,9 +161,7 @@ def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float
         return [_load_picture(file) for file in files]
     if path.suffix == ".npy":
         return _load_npy(path)
-    if path.suffix == ".mat":
-        return _load_olshausen(path)
-    return [_load_picture(path)]
+    return _load_olshausen(path) if path.suffix == ".mat" else [_load_picture(path)]
 
 
 def extract_patches(
@@ -178,19 +174,17 @@ def extract_patches(
 ) -> FloatArray:
     """Cut square patches from pictures, at random.
 
-    Every position of every picture is equally likely, so a large picture gives more patches than
-    a small one. Positions are drawn with replacement. Only the patches asked for are copied.
+    Every position of every picture is equally likely, and drawn with replacement: a large picture
+    gives more patches than a small one.
 
     Parameters
     ----------
     images : sequence of array-like of shape (height, width)
         The pictures, of any sizes.
     n_patches : int
-        Number of patches.
     patch_size : int, default=16
         Height and width of a patch, in pixels.
     dtype : dtype, default=numpy.float32
-        Type of the patches.
     random_state : int, RandomState or None, default=None
         Seed of the positions.
 
@@ -210,42 +204,29 @@ def extract_patches(
     pictures = [_check_picture(image, f"images[{i}]") for i, image in enumerate(images)]
     if not pictures:
         raise ValueError("images is empty: give at least one picture to cut patches from.")
-    n_positions = []
     for i, picture in enumerate(pictures):
         if min(picture.shape) < patch_size:
             raise ValueError(
                 f"images[{i}] has shape {picture.shape}, but no side may be shorter than "
                 f"patch_size={patch_size}: leave that picture out or choose smaller patches."
             )
-        n_positions.append(
-            (picture.shape[0] - patch_size + 1) * (picture.shape[1] - patch_size + 1)
-        )
+    windows = [sliding_window_view(picture, (patch_size, patch_size)) for picture in pictures]
+    n_positions = [window.shape[0] * window.shape[1] for window in windows]
     ends = np.cumsum(n_positions)
     position = check_random_state(random_state).randint(ends[-1], size=n_patches, dtype=np.int64)
     source = np.searchsorted(ends, position, side="right")
 
     patches = np.empty((n_patches, patch_size**2), dtype=dtype)
-    for i, picture in enumerate(pictures):
-        windows = sliding_window_view(picture, (patch_size, patch_size))
+    for i, window in enumerate(windows):
         chosen = np.flatnonzero(source == i)
-        rows, columns = np.divmod(position[chosen] - (ends[i] - n_positions[i]), windows.shape[1])
-        patches[chosen] = windows[rows, columns].reshape(-1, patch_size**2)
+        rows, columns = np.divmod(position[chosen] - (ends[i] - n_positions[i]), window.shape[1])
+        patches[chosen] = window[rows, columns].reshape(-1, patch_size**2)
     return patches
 
 
 def _grey(picture: Image.Image) -> NDArray[np.float32]:
     # By way of RGB, since Pillow cannot convert palettes and CMYK to floating point directly.
     return np.array(picture.convert("RGB").convert("F"))
-
-
-def _to_pixel_range(values: NDArray[np.generic]) -> NDArray[np.float32]:
-    lowest, highest = float(values.min()), float(values.max())
-    fractions = values.dtype.kind == "f" and highest <= 1
-    if lowest >= 0 and highest <= 255 and not fractions:
-        return values.astype(np.float32)
-    if lowest == highest:
-        return np.zeros(values.shape, dtype=np.float32)
-    return ((values.astype(np.float64) - lowest) * (255 / (highest - lowest))).astype(np.float32)
 
 
 def _check_picture(image: ArrayLike, name: str) -> NDArray[np.generic]:
@@ -264,27 +245,28 @@ def _check_picture(image: ArrayLike, name: str) -> NDArray[np.generic]:
     return picture
 
 
-def _load_picture(path: Path) -> NDArray[np.float32]:
+@contextmanager
+def _reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
+    """Raise one error for a damaged file, whose own are of a dozen types, zlib.error among them."""
     try:
-        with Image.open(path) as picture:
-            deep = picture.mode.startswith(_SEVERAL_BYTES_A_PIXEL)
-            pixels = np.asarray(picture) if deep else _grey(picture)
-    except (OSError, SyntaxError, ValueError) as error:
+        yield
+    except Exception as error:
         raise ValueError(
-            f"path={str(path)!r} cannot be read as a picture ({error}): the file must be whole and "
-            "of a format that Pillow knows; convert or remove it."
+            f"path={str(path)!r} cannot be read as {kind} ({error}): {remedy}."
         ) from error
+
+
+def _load_picture(path: Path) -> NDArray[np.float32]:
+    remedy = "the file must be whole and of a format that Pillow knows; convert or remove it"
+    with _reading(path, "a picture", remedy), Image.open(path) as picture:
+        deep = picture.mode.startswith(_SEVERAL_BYTES_A_PIXEL)
+        pixels = np.asarray(picture) if deep else _grey(picture)
     return _split(pixels[np.newaxis], path, rescale=deep)[0]
 
 
 def _load_npy(path: Path) -> list[NDArray[np.float32]]:
-    try:
+    with _reading(path, "an array", "write it with numpy.save, from plain numbers"):
         stack = np.load(path, allow_pickle=False)
-    except (EOFError, OSError, ValueError) as error:
-        raise ValueError(
-            f"path={str(path)!r} cannot be read as an array ({error}): write it with numpy.save, "
-            "from plain numbers."
-        ) from error
     if stack.ndim not in (2, 3):
         raise ValueError(
             f"path={str(path)!r} holds an array of shape {stack.shape}, but must hold one picture "
@@ -294,14 +276,8 @@ def _load_npy(path: Path) -> list[NDArray[np.float32]]:
 
 
 def _load_olshausen(path: Path) -> list[NDArray[np.float32]]:
-    try:
+    with _reading(path, "a MATLAB file", "fetch it again, or save it in a format before 7.3"):
         variables = loadmat(path)
-    # A damaged file raises any of a dozen types, from zlib.error to TypeError.
-    except Exception as error:
-        raise ValueError(
-            f"path={str(path)!r} cannot be read as a MATLAB file ({error}): fetch it again, or "
-            "save it in a format before 7.3."
-        ) from error
     for name, rescale in (("IMAGESr", True), ("IMAGES", False)):
         if name in variables:
             return _split(np.moveaxis(np.atleast_3d(variables[name]), -1, 0), path, rescale)
@@ -312,11 +288,16 @@ def _load_olshausen(path: Path) -> list[NDArray[np.float32]]:
     )
 
 
-def _split(stack: NDArray[np.generic], path: Path, rescale: bool) -> list[NDArray[np.float32]]:
-    if len(stack) == 0:
+def _split(pixels: NDArray[Any], path: Path, rescale: bool) -> list[NDArray[np.float32]]:
+    """Check a stack of pictures, and map it onto 0..255 where its units are others."""
+    if len(pixels) == 0:
         raise ValueError(f"path={str(path)!r} holds no pictures, but must hold at least one.")
-    for i, picture in enumerate(stack):
+    for i, picture in enumerate(pixels):
         _check_picture(picture, f"picture {i} of path={str(path)!r}")
-    pixels = _to_pixel_range(stack) if rescale else stack
+    lowest, highest = float(pixels.min()), float(pixels.max())
+    are_fractions = pixels.dtype.kind == "f" and highest <= 1
+    if rescale and (lowest < 0 or highest > 255 or are_fractions):
+        span = highest - lowest or 1.0  # one grey becomes zero
+        pixels = (pixels.astype(np.float64) - lowest) * (255 / span)
     # Make pictures contiguous: in Olshausen & Field's layout neighbouring pixels lie far apart.
     return list(np.ascontiguousarray(pixels, dtype=np.float32))

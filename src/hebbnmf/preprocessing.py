@@ -25,7 +25,22 @@ _FLOATS = [np.float64, np.float32]
 _ROWS_AT_ONCE = 8192
 
 
-class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _FloatTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """What both transformers share: the parameter `eps`, and the precision of their input."""
+
+    eps: float
+
+    def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        check_parameter("eps", self.eps, NON_NEGATIVE)
+        return np.asarray(validate_data(self, X, dtype=_FLOATS, reset=reset))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class PatchNormalizer(_FloatTransformer):
     """Centre each patch and divide it by its contrast.
 
     Each row is normalised by itself: nothing is learned, and `fit` only records the number of
@@ -42,7 +57,7 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of pixels in a patch.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `fit` saw a data frame.
+        Names of the columns, of a data frame.
 
     Notes
     -----
@@ -74,27 +89,13 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : PatchNormalizer
-            The transformer itself.
         """
-        check_parameter("eps", self.eps, NON_NEGATIVE)
-        _validate(self, X, reset=True)
+        self._validate(X, reset=True)
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Normalise each patch.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The patches, one a row.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_features)
-            Patches of zero mean and, where their variance is well above `eps`, unit variance.
-        """
-        check_parameter("eps", self.eps, NON_NEGATIVE)
-        patches = _validate(self, X, reset=False)
+        """Return the patches with zero mean and, if well above `eps`, unit variance."""
+        patches = self._validate(X, reset=False)
         mean = patches.mean(axis=1, keepdims=True)
         centred = patches - mean
         variance = np.square(centred).mean(axis=1, keepdims=True)
@@ -106,11 +107,10 @@ class PatchNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class ZCAWhitener(_FloatTransformer):
     """Decorrelate features by the symmetric whitening matrix, learned at once or from a stream.
 
     Of all whitening matrices the symmetric one moves the data least, so that a whitened patch
@@ -134,12 +134,9 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     whitening_ : ndarray of shape (n_features, n_features)
         The matrix Q of Eq. (11), symmetric. After `partial_fit` it is computed on first access,
         so that short chunks stay cheap.
-    n_samples_seen_ : int
-        Number of samples seen.
-    n_features_in_ : int
-        Number of features.
+    n_samples_seen_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `fit` saw a data frame.
+        Names of the columns, of a data frame.
 
     Notes
     -----
@@ -173,10 +170,8 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : ZCAWhitener
-            The fitted transformer.
         """
-        check_parameter("eps", self.eps, NON_NEGATIVE)
-        samples = _validate(self, X, reset=True)
+        samples = self._validate(X, reset=True)
         self._forget()
         # In pieces, so that float32 samples are never copied whole into float64.
         for rows in gen_batches(samples.shape[0], _ROWS_AT_ONCE):
@@ -185,59 +180,23 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Add a chunk of samples, of one row or many, to mean and covariance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The chunk.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : ZCAWhitener
-            The transformer itself.
-        """
-        check_parameter("eps", self.eps, NON_NEGATIVE)
+        """Add a chunk of samples, of one row or many, to those seen; otherwise as `fit`."""
         first = not hasattr(self, "n_samples_seen_")
-        samples = _validate(self, X, reset=first)
+        samples = self._validate(X, reset=first)
         if first:
             self._forget()
         self._merge(samples)
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Whiten samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_features)
-            ``(X - mean_) @ whitening_``, in the precision of X.
-        """
+        """Return ``(X - mean_) @ whitening_``, in the precision of X."""
         check_is_fitted(self)
-        samples = _validate(self, X, reset=False)
+        samples = self._validate(X, reset=False)
         dtype = samples.dtype
         return np.asarray((samples - self.mean_.astype(dtype)) @ self.whitening_.astype(dtype))
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
-        """Undo `transform`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Whitened samples.
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-            The samples before whitening.
-        """
+        """Return the samples that `transform` whitened."""
         check_is_fitted(self)
         whitened = check_array(X, dtype=_FLOATS)
         if whitened.shape[1] != self.n_features_in_:
@@ -292,11 +251,6 @@ class ZCAWhitener(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return np.asarray((axes * spectrum**exponent) @ axes.T)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
 
 def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
     """Turn weights on whitened patches into the filters that act on images (section III.C).
@@ -337,20 +291,18 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
 def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:
     """Pass rows through fitted steps, in order.
 
-    Streams give bare arrays, whose column names were compared once with those of the model, so
-    scikit-learn's warning about missing feature names is ignored.
+    Streams give bare arrays and compare column names once, so scikit-learn's warning about
+    missing feature names is ignored.
 
     Parameters
     ----------
     steps : iterable of transformers
         The fitted steps, the first one first; may be empty.
     rows : ndarray of shape (n_samples, n_features)
-        The samples.
 
     Returns
     -------
     ndarray of shape (n_samples, n_features_out)
-        The rows as the last step returned them.
 
     Examples
     --------
@@ -366,7 +318,3 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             rows = step.transform(rows)
     return rows
-
-
-def _validate(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> FloatArray:
-    return np.asarray(validate_data(estimator, X, dtype=_FLOATS, reset=reset))

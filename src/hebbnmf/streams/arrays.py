@@ -3,10 +3,9 @@
 import sys
 import zipfile
 from collections.abc import Generator, Iterable, Iterator
-from io import RawIOBase
 from itertools import chain
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,12 +17,12 @@ from hebbnmf.streams.readers import (
     BlockReader,
     DType,
     FileReader,
-    Formats,
     IndexedReader,
     RowNumbers,
     StreamError,
     check_matrix,
     describe,
+    skip_rows,
 )
 
 # Bytes read at a time where a format leaves the choice to us.
@@ -51,53 +50,49 @@ class NpyReader(FileReader, IndexedReader):
     A memory map would be as fast, but a mapped file that shrinks kills the process.
     """
 
-    formats: ClassVar[Formats] = {"npy": (".npy",)}
+    formats = (("npy", ".npy"),)
 
     def _open(self) -> None:
         with Path(self._path).open("rb") as file:
-            self.n_rows, self._width, self._by_column, self._stored = _npy_header(file, self.name)
+            self.n_rows, width, self._by_column, self._stored = _npy_header(file, self.name)
             self._start = file.tell()
-        self._set_features(self._width)
+        self._set_features(width)
 
     def _fetch(self, rows: RowNumbers) -> Array:
+        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        block = np.empty((len(numbers), self._width), self._stored)
+        # Numbers that lie next to each other in the file: which is the first, and where they go.
+        if isinstance(rows, slice) and self._by_column:
+            block = np.asfortranarray(block)
+            runs = [(j * self.n_rows + rows.start, column) for j, column in enumerate(block.T)]
+        elif isinstance(rows, slice):
+            runs = [(rows.start * self._width, block)]
+        elif self._by_column:
+            raise StreamError(
+                f"{self.name} is stored column by column and cannot be shuffled; save it "
+                "by rows with np.save(path, np.ascontiguousarray(X))."
+            )
+        else:
+            runs = [(row * self._width, block[i]) for i, row in enumerate(numbers)]
         with Path(self._path).open("rb", buffering=0) as file:
-            if isinstance(rows, slice) and not self._by_column:
-                block = np.empty((rows.stop - rows.start, self._width), self._stored)
-                self._fill(file, rows.start * self._width, block)
-            elif isinstance(rows, slice):
-                by_column = np.empty((self._width, rows.stop - rows.start), self._stored)
-                for j in range(self._width):
-                    self._fill(file, j * self.n_rows + rows.start, by_column[j])
-                block = by_column.T
-            elif self._by_column:
-                raise StreamError(
-                    f"{self.name} is stored column by column and cannot be shuffled; save it "
-                    "by rows with np.save(path, np.ascontiguousarray(X))."
-                )
-            else:
-                block = np.empty((len(rows), self._width), self._stored)
-                for i, row in enumerate(rows.tolist()):
-                    self._fill(file, row * self._width, block[i])
+            for item, out in runs:
+                file.seek(self._start + item * self._stored.itemsize)
+                view = memoryview(out.view(np.uint8).reshape(-1).data)
+                while len(view):
+                    n_read = file.readinto(view)
+                    if not n_read:
+                        raise StreamError(
+                            f"{self.name} ends before the {self.n_rows} rows that its header "
+                            "promises: it was cut short; restore the file."
+                        )
+                    view = view[n_read:]
         return block
-
-    def _fill(self, file: RawIOBase, item: int, out: Array) -> None:
-        """Read numbers into an array, from the item of that number on."""
-        file.seek(self._start + item * self._stored.itemsize)
-        view = memoryview(out.view(np.uint8).reshape(-1).data)
-        while len(view):
-            n_read = file.readinto(view)
-            if not n_read:
-                raise StreamError(
-                    f"{self.name} ends before the {self.n_rows} rows that its header "
-                    "promises: it was cut short; restore the file."
-                )
-            view = view[n_read:]
 
 
 class NpzReader(FileReader, BlockReader):
     """Rows of one array of a `.npz` file, read as they are unpacked."""
 
-    formats: ClassVar[Formats] = {"npz": (".npz",)}
+    formats = (("npz", ".npz"),)
 
     def _open(self) -> None:
         try:
@@ -113,12 +108,12 @@ class NpzReader(FileReader, BlockReader):
                 f"'{self._path}::{names[0] if names else 'X'}'."
             )
         with self._zip.open(self._member + ".npy") as file:
-            self.n_rows, self._width, by_column, self._stored = _npy_header(file, self.name)
+            self.n_rows, width, by_column, self._stored = _npy_header(file, self.name)
         if by_column:
             raise StreamError(
                 f"{self.name} is stored column by column; save np.ascontiguousarray(X) instead."
             )
-        self._set_features(self._width)
+        self._set_features(width)
 
     def _blocks(self, start: int) -> Iterator[Array]:
         with self._zip.open(self._member + ".npy") as file:
@@ -131,7 +126,7 @@ class NpzReader(FileReader, BlockReader):
 class RawReader(FileReader, BlockReader):
     """Rows of bare float32 or float64 numbers of a given width, from a file or standard input."""
 
-    formats: ClassVar[Formats] = {"float32": (), "float64": ()}
+    formats = (("float32",), ("float64",))
     from_stdin = True
 
     def _open(self) -> None:
@@ -140,10 +135,9 @@ class RawReader(FileReader, BlockReader):
                 f"width=None cannot be used for {self.name}: raw numbers do not say how many "
                 "make a row; pass width, the number of columns."
             )
-        self._width = self.options.width
+        self._set_features(self.options.width)
         self._stored = np.dtype(self.options.format).newbyteorder("<")
         self._row_bytes = self._width * self._stored.itemsize
-        self._begun = False
         self._file: IO[bytes]
         if self.repeatable:
             self._file = self._files.enter_context(Path(self._path).open("rb"))  # noqa: SIM115
@@ -151,19 +145,12 @@ class RawReader(FileReader, BlockReader):
             self.n_rows = self._size // self._row_bytes
         else:
             self._file = sys.stdin.buffer
-        self._set_features(self._width)
 
     def _blocks(self, start: int) -> Iterator[Array]:
         offset = start * self._row_bytes
         if self.repeatable:
-            if offset > self._size:
-                raise EOFError(f"row {start}, where the stream should go on, is not in it")
-            self._file.seek(offset)
-        elif self._begun:
-            raise StreamError("standard input cannot go back: begin a new stream.")
-        else:
-            _skip_bytes(self._file, offset)
-        self._begun = True
+            offset -= self._file.seek(min(offset, self._size))
+        _skip_bytes(self._file, offset)
         is_torn = yield from _raw_rows(self._file, self._width, self._stored)
         if self.repeatable and self._file.tell() < self._size:
             raise EOFError(f"it had {self._size} bytes when opened, and has fewer now")
@@ -185,21 +172,12 @@ class IterableReader(BlockReader):
         first = next(items, None)
         if first is None:
             raise StreamError("the iterable is empty: give one that yields rows or chunks.")
-        self._items: Iterator[Array] = chain([first], items)
-        self._n_passed = 0
+        self._items: Iterator[Array] | None = chain([first], items)
         self._set_features(*self._columns)
 
     def _blocks(self, start: int) -> Iterator[Array]:
-        if start < self._n_passed:
-            if not self.repeatable:
-                raise StreamError("the iterable cannot go back: pass a new one to start again.")
-            self._items, self._n_passed = self._matrices(), 0
-        for block in self._items:
-            before, self._n_passed = self._n_passed, self._n_passed + len(block)
-            if self._n_passed > start:
-                yield block[max(start - before, 0) :]
-        if self._n_passed < start:
-            raise EOFError(f"row {start}, where the stream should go on, is not in it")
+        items, self._items = self._items or self._matrices(), None
+        return skip_rows(items, start)
 
     def _matrices(self) -> Iterator[Array]:
         for number, item in enumerate(self._iterable):

@@ -13,18 +13,12 @@ from hebbnmf.streams.text import DelimitedReader, JsonReader
 
 __all__ = ["format_of", "known_formats", "reader_of"]
 
-_READERS: tuple[type[FileReader], ...] = (
-    DelimitedReader,
-    JsonReader,
-    NpyReader,
-    NpzReader,
-    ParquetReader,
-    ArrowReader,
-    Hdf5Reader,
-    RawReader,
-)
-_BY_NAME = {name: reader for reader in _READERS for name in reader.formats}
-_BY_SUFFIX = {suffix: name for name, reader in _BY_NAME.items() for suffix in reader.formats[name]}
+_READERS: list[type[FileReader]] = [DelimitedReader, JsonReader, NpyReader, NpzReader]
+_READERS += [ParquetReader, ArrowReader, Hdf5Reader, RawReader]
+_BY_NAME = {name: reader for reader in _READERS for name, *_ in reader.formats}
+_BY_SUFFIX = {
+    suffix: name for reader in _READERS for name, *suffixes in reader.formats for suffix in suffixes
+}
 
 
 def known_formats() -> tuple[str, ...]:

@@ -15,12 +15,18 @@ _PAUSE = 0.1
 
 
 class Lines:
-    """Lines of a file or of standard input, with a cursor: bytes and lines before the next one."""
+    """Lines of a file or of standard input, with a cursor: bytes and lines before the next one.
 
-    def __init__(self, path: str) -> None:
+    Followed, they come as they arrive: a growing file is waited for without end, a pipe until it
+    is closed. A line counts once its end has arrived; `take` waits for at least one.
+    """
+
+    def __init__(self, path: str, *, follow: bool) -> None:
         self.byte = self.line = 0
         self.seekable = path != "-"
-        self._size = 0
+        self._follow = follow
+        self._grows = False
+        self._size = 0  # of a file that must stay as long; 0 where unknown
         self._ready: list[bytes] = []  # read from the file, but not taken yet
         self._begun = b""  # a line whose end has not arrived yet
         self._file: BufferedIOBase
@@ -30,11 +36,15 @@ class Lines:
             self._file = gzip.open(path, "rb")  # noqa: SIM115
         else:
             self._file = Path(path).open("rb")  # noqa: SIM115
-            self._size = os.fstat(self._file.fileno()).st_size
+            self._grows = follow and Path(path).is_file()
+            self._size = 0 if follow else os.fstat(self._file.fileno()).st_size
 
     def take(self, n_lines: int) -> list[bytes]:
-        """Return the next lines; fewer only at the end."""
-        self._receive(n_lines)
+        """Return the next lines; fewer only at the end, or if followed."""
+        if self._follow:
+            self._wait()
+        else:
+            self._ready += islice(self._file, n_lines - len(self._ready))
         lines, self._ready = self._ready[:n_lines], self._ready[n_lines:]
         self.byte += sum(map(len, lines))
         self.line += len(lines)
@@ -68,23 +78,8 @@ class Lines:
         if self.seekable:
             self._file.close()
 
-    def _receive(self, n_lines: int) -> None:
-        """Read until that many lines are ready, or the end."""
-        self._ready += islice(self._file, n_lines - len(self._ready))
-
-
-class ArrivingLines(Lines):
-    """Lines as they arrive: a growing file is waited for without end, a pipe until it is closed.
-
-    A line counts once its end has arrived; `take` waits for at least one.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self._size = 0  # the file may have any size from now on
-        self._grows = Path(path).is_file() and not path.endswith(".gz")
-
-    def _receive(self, n_lines: int) -> None:  # noqa: ARG002
+    def _wait(self) -> None:
+        """Wait until at least one line is ready, or the end."""
         while not self._ready:
             if data := self._file.read1(_PIECE):
                 *whole, self._begun = (self._begun + data).split(b"\n")

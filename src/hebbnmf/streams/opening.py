@@ -52,25 +52,23 @@ def open_stream(
     chunk_bytes : int, default=4194304
         Size of a chunk in memory, rounded to a multiple of the network's block of rows.
     shuffle : bool, default=False
-        Whether to shuffle each epoch, in another order each time. Arrays, ``.npy`` and HDF5 are
-        permuted exactly, for 8 bytes a row; other sources within windows of 16 chunks.
+        Whether to shuffle, in another order each epoch. Arrays, ``.npy`` and HDF5 are permuted
+        exactly, for 8 bytes a row; other sources within windows of 16 chunks.
     random_state : int, optional
         Seed of the order; None draws one, or takes that of the position resumed from.
     epochs : int, default=1
         Number of passes over the source.
     limit : int, optional
-        Number of rows after which the stream ends, all epochs together, at a position that can be
-        resumed; all rows by default.
+        Number of rows, all epochs together, after which the stream ends; it can be resumed there.
     allow_empty : bool, default=False
         Whether a source without a row gives no chunk instead of a `StreamError`.
     follow : bool, default=False
         Whether to return rows as they arrive, in chunks of any length, and to wait for more at the
         end of a growing file. For one file of text, or text from standard input, in order.
     options : ReadOptions, optional
-        How to read the source, as a record.
+        How to read the source.
     **reading
-        The same as keywords, the fields of `ReadOptions`: ``columns``, ``header``, ``dtype``,
-        ``on_bad_row``, ``width`` and ``format``.
+        The fields of `ReadOptions`, instead of a record.
 
     Returns
     -------
@@ -105,10 +103,9 @@ def open_stream(
     chunk_rows = max(chunk_bytes // row_bytes // BLOCK, 1) * BLOCK
     if shuffle:
         seed = secrets.randbits(32) if random_state is None else int(random_state)
-        if isinstance(reader, IndexedReader):
-            reader = Permuted(reader, seed)
-        else:
-            reader = Windowed(reader, seed, _WINDOW * chunk_rows)
+        is_indexed = isinstance(reader, IndexedReader)
+        window = _WINDOW * chunk_rows
+        reader = Permuted(reader, seed) if is_indexed else Windowed(reader, seed, window)
     return Stream(
         reader,
         chunk_rows=chunk_rows,
@@ -126,11 +123,13 @@ def _collect(options: ReadOptions | None, reading: dict[str, Any]) -> ReadOption
         raise TypeError(
             f"{name}={reading[name]!r} cannot be used: open_stream takes {', '.join(known)}."
         )
-    if options is not None and reading:
+    if options is None:
+        return ReadOptions(**reading)
+    if reading:
         raise TypeError(
             f"options and {', '.join(reading)} cannot be used together: set them in the record."
         )
-    return ReadOptions(**reading) if options is None else options
+    return options
 
 
 def _open_source(source: object, options: ReadOptions, *, follow: bool, indexed: bool) -> Reader:
@@ -173,13 +172,11 @@ def _open_file(path: str, options: ReadOptions, bad: BadRows, *, follow: bool) -
     kind = options.format or format_of(path)
     reader = reader_of(kind)
     if path == "-" and not reader.from_stdin:
-        piped = [known for known in known_formats() if reader_of(known).from_stdin]
+        piped = ", ".join(known for known in known_formats() if reader_of(known).from_stdin)
         raise StreamError(
-            f"format={kind!r} cannot be read from standard input: pipe one of {', '.join(piped)}."
+            f"format={kind!r} cannot be read from standard input: pipe one of {piped}."
         )
     if follow and not reader.is_text:
-        texts = [known for known in known_formats() if reader_of(known).is_text]
-        raise StreamError(
-            f"{path} of format {kind} cannot be followed: only text can, {', '.join(texts)}."
-        )
+        texts = ", ".join(known for known in known_formats() if reader_of(known).is_text)
+        raise StreamError(f"{path} of format {kind} cannot be followed: only text can, {texts}.")
     return reader(path, replace(options, format=kind), bad, follow=follow)

@@ -14,7 +14,7 @@ __all__ = ["ReadOptions"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How rows are read from a source: the one record of these options, checked when made.
+    """How rows are read from a source, checked when made.
 
     All fields are plain values, so that ``dataclasses.asdict`` of a record can be stored as JSON.
 
@@ -26,16 +26,15 @@ class ReadOptions:
         Whether CSV and TSV files begin with a line of names. "auto" takes the first line for names
         if columns are chosen by name, or if none of its fields is a number and no two are equal.
     dtype : {"float64", "float32"}, default="float64"
-        Type of the rows; numpy's types are accepted and stored by their names.
+        Type of the rows; numpy's types are stored by their names.
     on_bad_row : {"raise", "skip"}, default="raise"
-        What to do with a row that cannot be read or is not finite: raise a `StreamError` that
-        names file, line and column, or leave the row out and count it.
+        For a row that cannot be read or is not finite: raise a `StreamError` that names file, line
+        and column, or leave the row out and count it.
     width : int, optional
         Number of columns of the source; needed for raw numbers.
     format : str, optional
-        Format of the files, one of `known_formats`; "float32" and "float64" are raw little-endian
-        numbers. By default each file's suffix decides, ``.gz`` after text included; standard input
-        is CSV.
+        One of `known_formats`; "float32" and "float64" are raw little-endian numbers. By default
+        each file's suffix decides, before a ``.gz`` after text; standard input is CSV.
 
     Examples
     --------
@@ -56,11 +55,10 @@ class ReadOptions:
     format: str | None = None
 
     def __post_init__(self) -> None:
-        plain: dict[str, object] = {"dtype": np.dtype(self.dtype).name}
+        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
         if self.columns is not None and not isinstance(self.columns, str):
-            plain["columns"] = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+            columns = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
+            object.__setattr__(self, "columns", columns)
         for name, rule in _RULES.items():
             check_parameter(name, getattr(self, name), rule)
 

@@ -20,36 +20,29 @@ from hebbnmf.streams.readers import (
 class _WrappingReader(Reader):
     """A reader of another reader's rows."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, seed: int | None = None) -> None:
         super().__init__(reader.name, reader.options, reader.bad)
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.repeatable, self.n_rows = reader.repeatable, reader.n_rows
+        self.seed = seed
         self._reader = reader
-
-    def close(self) -> None:
-        """Close the other reader."""
-        self._reader.close()
+        self._files.callback(reader.close)
 
 
-class Permuted(_WrappingReader):
+class Permuted(_WrappingReader, IndexedReader):
     """Rows of an indexed reader in an exact permutation, another one each epoch.
 
     The cursor is the number of rows taken, and the number of all rows.
     """
 
-    n_rows: int
     seed: int
     _reader: IndexedReader
-
-    def __init__(self, reader: IndexedReader, seed: int) -> None:
-        super().__init__(reader)
-        self.seed = seed
 
     def tell(self) -> list[int]:
         """Return the number of rows taken, and of all."""
         return [self.row, self.n_rows]
 
-    def seek(self, cursor: list[int]) -> None:
+    def seek(self, cursor: Cursor) -> None:
         """Go to a place in the permutation."""
         row, n_rows = cursor
         if n_rows != self.n_rows:
@@ -57,22 +50,19 @@ class Permuted(_WrappingReader):
                 f"{self.name} has {self.n_rows} rows, but had {n_rows} when the position was "
                 "taken: another number of rows has another order; restore the source."
             )
-        if not 0 <= row <= n_rows:
-            raise IndexError(f"row {row} of {n_rows}")
-        self.row = int(row)
+        super().seek(int(row))
 
     def begin(self, epoch: int) -> None:
         """Draw the permutation of an epoch."""
         self.row = 0
         self._order = _permutation(self.n_rows, self.seed, epoch)
 
-    def _pull(self, n_rows: int) -> FloatArray | None:
-        rows = self._order[self.row : self.row + n_rows]
-        if not len(rows):
-            return None
-        self.row += len(rows)
-        fetched = self._reader.fetch(rows)
-        return self._clean(fetched, lambda i, j: self._reader.place(int(rows[i]), j))
+    def place(self, row: int, feature: int) -> str:
+        """Name a value in the source."""
+        return self._reader.place(int(self._order[row]), feature)
+
+    def _fetch(self, rows: RowNumbers) -> Array:
+        return self._reader.fetch(self._order[rows])
 
 
 class Windowed(_WrappingReader):
@@ -85,12 +75,11 @@ class Windowed(_WrappingReader):
     """
 
     seed: int
+    _rows: FloatArray
 
     def __init__(self, reader: Reader, seed: int, window_rows: int) -> None:
-        super().__init__(reader)
-        self.seed = seed
+        super().__init__(reader, seed)
         self._window_rows = window_rows
-        self._rows = self._no_rows()
 
     def tell(self) -> list[Cursor]:
         """Return window, cursor and bad rows at its start, and rows taken."""
@@ -100,8 +89,7 @@ class Windowed(_WrappingReader):
         """Go to a place in a window."""
         number, start, self.bad.count, taken = cursor
         self._reader.seek(start)
-        self._number = int(number)
-        self._load()
+        self._load(int(number), self._window_rows)
         if not 0 <= taken <= len(self._rows):
             raise EOFError(f"row {taken} of window {number} is not in it")
         self._taken = int(taken)
@@ -110,28 +98,24 @@ class Windowed(_WrappingReader):
     def begin(self, epoch: int) -> None:
         """Go to the first window of an epoch."""
         self._reader.begin(epoch)
-        self._epoch = epoch
-        self._number = self._taken = self.row = 0
-        self._rows = self._no_rows()
-        self._start, self._n_bad = self._reader.tell(), self.bad.count
+        self._epoch, self.row = epoch, 0
+        self._load(0, 0)
 
     def _pull(self, n_rows: int) -> FloatArray | None:
         if self._taken == len(self._rows):
-            if len(self._rows):
-                self._number += 1
-            self._load()
-            if not len(self._rows):
-                return None
+            number = self._number + 1 if len(self._rows) else self._number
+            self._load(number, self._window_rows)
         rows = self._rows[self._taken : self._taken + n_rows]
         self._taken += len(rows)
         self.row += len(rows)
-        return rows
+        return rows if len(rows) else None
 
-    def _load(self) -> None:
+    def _load(self, number: int, n_rows: int) -> None:
+        """Begin a window: read and permute that many rows, 0 until rows are asked for."""
+        self._number, self._taken = number, 0
         self._start, self._n_bad = self._reader.tell(), self.bad.count
-        rows = self._reader.read(self._window_rows)
-        self._rows = rows[_permutation(len(rows), self.seed, self._epoch, self._number)]
-        self._taken = 0
+        rows = self._reader.read(n_rows)
+        self._rows = rows[_permutation(len(rows), self.seed, self._epoch, number)]
 
 
 class Chain(_WrappingReader):
@@ -171,23 +155,21 @@ class Chain(_WrappingReader):
 
     def _open(self, number: int) -> None:
         if number != self._number:
-            self._reader.close()
+            self._files.close()
             self._reader = self._openers[number]()
-            self._number = number
-            self.name = self._reader.name
+            self._files.callback(self._reader.close)
+            self._number, self.name = number, self._reader.name
             _check_alike(self._reader, self)
 
 
-class IndexedChain(IndexedReader):
+class IndexedChain(_WrappingReader, IndexedReader):
     """Files that can be indexed, as one."""
 
     def __init__(self, readers: Sequence[IndexedReader]) -> None:
-        first = readers[0]
-        super().__init__(first.name, first.options, first.bad)
-        self.n_features, self.feature_names = first.n_features, first.feature_names
-        for reader in readers:
-            _check_alike(reader, self)
+        super().__init__(readers[0])
+        for reader in readers[1:]:
             self._files.callback(reader.close)
+            _check_alike(reader, self)
         self._readers = readers
         self._ends = np.cumsum([reader.n_rows for reader in readers])
         self._starts = [0, *self._ends.tolist()]

@@ -1,18 +1,17 @@
 """Readers: what every source of rows can do.
 
 A reader reads rows in order from a cursor, which can be stored as JSON. Rows are checked here,
-where file, row and column are still known. The readers themselves are in `arrays` (numbers in
-memory and in numpy's files), `text` (CSV, TSV, JSON lines) and `tables` (Parquet, Arrow, HDF5).
+where file, row and column are still known.
 """
 
 import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ Array = NDArray[Any]  # rows of numbers of any type, as they are stored
 DType = np.dtype[Any]
 Cursor = Any  # JSON, of another form for each kind of reader
 RowNumbers = slice | NDArray[np.intp]
-Formats = Mapping[str, Sequence[str]]
 
 
 class StreamError(ValueError):
@@ -61,12 +59,12 @@ class Reader(ABC):
     live = False  # rows are returned as they arrive, however few
     seed: int | None = None
     _chosen: list[int] | None = None
+    _first: Cursor = 0
     _damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
     def __init__(self, name: str, options: ReadOptions, bad: BadRows) -> None:
         self.name = name  # of the source, for messages
-        self.options = options
-        self.bad = bad
+        self.options, self.bad = options, bad
         self.dtype: DType = np.dtype(options.dtype)
         self._files = ExitStack()
         weakref.finalize(self, self._files.close)  # a stream may be dropped half read
@@ -81,7 +79,7 @@ class Reader(ABC):
 
     def begin(self, epoch: int) -> None:  # noqa: ARG002
         """Go to the first row of an epoch."""
-        self.seek(0)
+        self.seek(self._first)
 
     def close(self) -> None:
         """Close files."""
@@ -91,7 +89,8 @@ class Reader(ABC):
         """Read exactly `n_rows` good rows; fewer only at the end or if live, none at the end."""
         parts: list[FloatArray] = []
         missing = n_rows
-        with self.readable():
+        # A number too large for the type becomes infinite, and so a bad row.
+        with self.readable(), np.errstate(over="ignore"):
             while missing and (part := self._pull(missing)) is not None:
                 parts.append(part)
                 missing -= len(part)
@@ -117,33 +116,33 @@ class Reader(ABC):
 
     def _set_features(self, width: int, names: list[str] | None = None) -> None:
         """Set the features: those columns of the source that the options choose."""
-        self.n_features, self.feature_names = width, names
+        self._width, self.n_features, self.feature_names = width, width, names
         if self.options.columns is not None:
-            self._chosen = [self._column_number(c, width, names) for c in self.options.columns]
+            self._chosen = []
+            for column in self.options.columns:
+                known: Sequence[Any] = (names or []) if isinstance(column, str) else range(width)
+                if column not in known:
+                    listed = f"numbered 0 to {width - 1}" if names is None else ", ".join(names)
+                    raise StreamError(
+                        f"{self.name} has no column {column!r}; its columns are {listed}."
+                    )
+                self._chosen.append(known.index(column))
             self.n_features = len(self._chosen)
             self.feature_names = names and [names[j] for j in self._chosen]
-
-    def _column_number(self, column: int | str, width: int, names: list[str] | None) -> int:
-        if isinstance(column, str) and names is not None and column in names:
-            return names.index(column)
-        if not isinstance(column, str) and 0 <= column < width:
-            return column
-        known = f"numbered 0 to {width - 1}" if names is None else ", ".join(names)
-        raise StreamError(f"{self.name} has no column {column!r}; its columns are {known}.")
 
     def _select(self, rows: Array) -> Array:
         return rows if self._chosen is None else rows[:, self._chosen]
 
-    def _clean(self, rows: Array, place: Callable[[int, int], str]) -> FloatArray:
-        """Convert rows, and leave out those that are not finite; `place` names row and feature."""
-        with np.errstate(over="ignore"):
-            converted: FloatArray = np.ascontiguousarray(rows, dtype=self.dtype)
+    def _advance(self, rows: Array) -> FloatArray:
+        """Convert the next rows, leave out those that are not finite, and move the cursor."""
+        start, self.row = self.row, self.row + len(rows)
+        converted: FloatArray = np.ascontiguousarray(rows, dtype=self.dtype)
         good = np.isfinite(converted).all(axis=1)
         if good.all():
             return converted
         for i in np.flatnonzero(~good).tolist():
             j = int(np.flatnonzero(~np.isfinite(converted[i]))[0])
-            self.bad.report(place(i, j), f"{rows[i, j]} is not finite")
+            self.bad.report(self.place(start + i, j), f"{rows[i, j]} is not finite")
         return converted[good]
 
     def _no_rows(self) -> FloatArray:
@@ -159,9 +158,9 @@ class Reader(ABC):
 class FileReader(Reader):
     """A reader of a file, or of an array in it ("path::name"), or of standard input ("-")."""
 
-    formats: ClassVar[Formats]  # names of the formats that it reads, with the suffixes of each
-    is_text: ClassVar[bool] = False  # files may be compressed by gzip, or followed as they grow
-    from_stdin: ClassVar[bool] = False  # standard input can be read too
+    formats: tuple[tuple[str, ...], ...]  # what it reads: each a name, then its suffixes
+    is_text = False  # files may be compressed by gzip, or followed as they grow
+    from_stdin = False  # standard input can be read too
 
     def __init__(
         self, path: str, options: ReadOptions, bad: BadRows, *, follow: bool = False
@@ -186,7 +185,7 @@ class IndexedReader(Reader):
         """Return the chosen columns of rows, as they are stored: not checked, not converted."""
         return self._select(self._fetch(rows))
 
-    def seek(self, cursor: int) -> None:
+    def seek(self, cursor: Cursor) -> None:
         """Go to a row."""
         if not 0 <= cursor <= self.n_rows:
             raise StreamError(
@@ -200,11 +199,8 @@ class IndexedReader(Reader):
         """Return all columns of rows, as they are stored."""
 
     def _pull(self, n_rows: int) -> FloatArray | None:
-        if self.row >= self.n_rows:
-            return None
-        start, self.row = self.row, min(self.row + n_rows, self.n_rows)
-        rows = self.fetch(slice(start, self.row))
-        return self._clean(rows, lambda i, j: self.place(start + i, j))
+        end = min(self.row + n_rows, self.n_rows)
+        return self._advance(self.fetch(slice(self.row, end))) if self.row < end else None
 
 
 class BlockReader(Reader):
@@ -214,9 +210,11 @@ class BlockReader(Reader):
     _source: Iterator[Array] | None = None
 
     def seek(self, cursor: int) -> None:
-        """Go to a row."""
+        """Go to a row; `_blocks` is called by the first read after it."""
         if cursor < 0:
             raise IndexError(f"row {cursor}")
+        if self._source is not None and not self.repeatable:
+            raise StreamError(f"{self.name} cannot go back: open it anew to start again.")
         self.row, self._rest, self._source = cursor, None, None
 
     @abstractmethod
@@ -231,8 +229,16 @@ class BlockReader(Reader):
             if self._rest is None:
                 return None
         rows, self._rest = self._rest[:n_rows], self._rest[n_rows:]
-        start, self.row = self.row, self.row + len(rows)
-        return self._clean(self._select(rows), lambda i, j: self.place(start + i, j))
+        return self._advance(self._select(rows))
+
+
+def skip_rows(blocks: Iterable[Array], n_rows: int) -> Iterator[Array]:
+    """Leave out the first rows of some blocks."""
+    for block in blocks:
+        yield block[n_rows:]
+        n_rows = max(n_rows - len(block), 0)
+    if n_rows:
+        raise EOFError(f"it ends {n_rows} rows before the position to resume from")
 
 
 def check_matrix(shape: tuple[int, ...], dtype: DType, name: str) -> None:

@@ -3,7 +3,8 @@
 import logging
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.readers import Reader, StreamError, describe
@@ -15,12 +16,11 @@ logger = logging.getLogger(__name__)
 Position = dict[str, Any]  # JSON
 
 
-class Stream:
+class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     """Chunks of rows, in a fixed order that can be resumed anywhere.
 
-    Made by `open_stream`. Iterate it once for the chunks of all epochs. Every chunk but the last
-    of an epoch has the same number of rows, a multiple of the network's block, so that learning
-    from a resumed stream is the same to the last bit.
+    Made by `open_stream`. Iterate it once for the chunks of all epochs. All but the last of an
+    epoch have `chunk_rows` rows, so that learning from a resumed stream is the same to the bit.
 
     Attributes
     ----------
@@ -31,9 +31,8 @@ class Stream:
     chunk_rows : int
         Number of rows in a chunk.
     n_rows : int or None
-        Number of rows that the source stores, bad ones counted: an epoch gives fewer if bad rows
-        are skipped. None where only reading would tell: in text, Arrow files, iterables, and
-        several files unless they are shuffled by permutation.
+        Number of rows that the source stores, bad ones counted. None where only reading would
+        tell: in text, Arrow files, iterables, and several files unless shuffled by permutation.
     total : int or None
         Number of rows that the stream gives at most, all epochs together, from its beginning or
         the last `seek` on; the limit if only that is known, else None.
@@ -49,22 +48,17 @@ class Stream:
         allow_empty: bool,
         seed_drawn: bool,
     ) -> None:
-        self._reader = reader
-        self._epochs = epochs
-        self._n_left = limit
-        self._allow_empty = allow_empty
-        self._seed_drawn = seed_drawn
-        self._n_logged = 0
-        self._untouched = True
         self.chunk_rows = chunk_rows
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.n_rows = reader.n_rows
-        self._epoch = 0
+        self._reader = reader
+        self._epoch, self._epochs = 0, epochs
+        self._n_left = limit
+        self._may_be_empty = allow_empty  # true from the first chunk on
+        self._seed_drawn = seed_drawn
+        self._n_logged = 0
         reader.begin(0)
         self.total = self._n_to_come()
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        return self
 
     def __next__(self) -> FloatArray:
         n_rows = self.chunk_rows if self._n_left is None else min(self.chunk_rows, self._n_left)
@@ -78,7 +72,7 @@ class Stream:
             self._epoch += 1
             with self._reader.readable():
                 self._reader.begin(self._epoch)
-        self._untouched = False
+        self._may_be_empty = True
         if self._n_left is not None:
             self._n_left -= len(chunk)
         return chunk
@@ -114,8 +108,8 @@ class Stream:
     def seek(self, position: Position) -> None:
         """Go to a position of this stream, or of another one opened in the same way.
 
-        Standard input and generators, which cannot go back, must begin anew from their first row;
-        rows before the position are skipped. They do not count towards the limit.
+        Standard input and generators cannot go back: open them anew, from their first row. Rows
+        before the position do not count towards the limit.
         """
         if self._seed_drawn and isinstance(position.get("seed"), int):
             self._reader.seed = position["seed"]
@@ -138,7 +132,7 @@ class Stream:
             raise
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise StreamError(f"{position!r} is no position of a stream.") from error
-        self._untouched = False
+        self._may_be_empty = True
         self.total = self._n_to_come()
 
     def require(self, n_features: int, feature_names: Sequence[str] | None) -> None:
@@ -158,9 +152,6 @@ class Stream:
         """Close the files."""
         self._reader.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -176,7 +167,7 @@ class Stream:
         if bad.count > self._n_logged:
             logger.warning("%d bad rows left out so far, the last at %s", bad.count, bad.last)
             self._n_logged = bad.count
-        if self._untouched and not self._allow_empty:
+        if not self._may_be_empty:
             raise StreamError(
                 f"{self.name} has no row to give ({bad.count} bad ones); check that it is "
                 "the right source."

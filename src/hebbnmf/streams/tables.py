@@ -1,10 +1,11 @@
 """Readers of files that need an optional package: Parquet, Arrow (Feather) and HDF5 (NWB)."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from hebbnmf.streams.readers import (
     Array,
     BlockReader,
     FileReader,
-    Formats,
     IndexedReader,
     RowNumbers,
     StreamError,
     check_matrix,
+    skip_rows,
 )
 
 # Numbers in a batch of rows: bounds memory where tables are wide.
@@ -30,9 +31,8 @@ class _TableReader(FileReader, BlockReader):
     def _open(self) -> None:
         self._arrow = _import_for(self._path, "pyarrow", "arrow")
         self._damage += (self._arrow.ArrowInvalid,)
-
-    def _set_fields(self, schema: _Untyped) -> None:
-        """Set the features from the fields of a table."""
+        with self.readable():
+            schema = self._open_table()
         types = self._arrow.types
         # pandas stores the index of a frame in such columns; it is no feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
@@ -48,6 +48,10 @@ class _TableReader(FileReader, BlockReader):
                 )
         self._batch_rows = max(_BATCH // self.n_features, 1)
 
+    @abstractmethod
+    def _open_table(self) -> _Untyped:
+        """Open the file and return its schema."""
+
     def _matrix(self, batch: _Untyped) -> Array:
         """Turn a batch into rows; missing values become NaN."""
         rows = np.empty((batch.num_rows, self.n_features))
@@ -59,15 +63,13 @@ class _TableReader(FileReader, BlockReader):
 class ParquetReader(_TableReader):
     """Rows of a Parquet file, a batch at a time."""
 
-    formats: ClassVar[Formats] = {"parquet": (".parquet",)}
+    formats = (("parquet", ".parquet"),)
 
-    def _open(self) -> None:
-        super()._open()
+    def _open_table(self) -> _Untyped:
         parquet = import_module("pyarrow.parquet")
-        with self.readable():
-            self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
+        self._file = self._files.enter_context(parquet.ParquetFile(Path(self._path)))
         self.n_rows = self._file.metadata.num_rows
-        self._set_fields(self._file.schema_arrow)
+        return self._file.schema_arrow
 
     def _blocks(self, start: int) -> Iterator[Array]:
         """Read batches, beginning with the row group that holds row `start`."""
@@ -75,46 +77,40 @@ class ParquetReader(_TableReader):
         while group < n_groups and start >= (n := self._file.metadata.row_group(group).num_rows):
             start -= n
             group += 1
-        if start and group == n_groups:
-            raise EOFError(f"the stream should go on {start} rows after its end")
         batches = self._file.iter_batches(
             batch_size=self._batch_rows,
             row_groups=range(group, n_groups),
             columns=self._names,
             use_threads=False,
         )
-        for batch in batches:
-            yield self._matrix(batch)[start:]
-            start = max(start - batch.num_rows, 0)
+        return skip_rows(map(self._matrix, batches), start)
 
 
 class ArrowReader(_TableReader):
     """Rows of an Arrow file, which Feather's second version is too, a record batch at a time."""
 
-    formats: ClassVar[Formats] = {"arrow": (".arrow", ".feather")}
+    formats = (("arrow", ".arrow", ".feather"),)
 
-    def _open(self) -> None:
-        super()._open()
-        with self.readable():
-            # Not memory-mapped: a mapped file that shrinks kills the process.
-            file = self._files.enter_context(self._arrow.OSFile(self._path))
-            self._file = self._arrow.ipc.open_file(file)
-        self._set_fields(self._file.schema)
+    def _open_table(self) -> _Untyped:
+        # Not memory-mapped: a mapped file that shrinks kills the process.
+        file = self._files.enter_context(self._arrow.OSFile(self._path))
+        self._file = self._arrow.ipc.open_file(file)
+        return self._file.schema
 
     def _blocks(self, start: int) -> Iterator[Array]:
-        for number in range(self._file.num_record_batches):
-            batch = self._file.get_batch(number)
-            for row in range(start, batch.num_rows, self._batch_rows):
-                yield self._matrix(batch.slice(row, self._batch_rows))
-            start = max(start - batch.num_rows, 0)
-        if start:
-            raise EOFError(f"the stream should go on {start} rows after its end")
+        batches = map(self._file.get_batch, range(self._file.num_record_batches))
+        pieces = (
+            self._matrix(batch.slice(row, self._batch_rows))
+            for batch in batches
+            for row in range(0, batch.num_rows, self._batch_rows)
+        )
+        return skip_rows(pieces, start)
 
 
 class Hdf5Reader(FileReader, IndexedReader):
     """Rows of a dataset in an HDF5 file, such as a series in an NWB file."""
 
-    formats: ClassVar[Formats] = {"hdf5": (".h5", ".hdf5", ".nwb")}
+    formats = (("hdf5", ".h5", ".hdf5", ".nwb"),)
 
     def _open(self) -> None:
         h5py, dataset = _import_for(self._path, "h5py", "hdf5"), self._member

@@ -3,13 +3,14 @@
 import csv
 import json
 from abc import abstractmethod
-from typing import Any, ClassVar
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.streams.lines import ArrivingLines, Lines
-from hebbnmf.streams.readers import Array, FileReader, Formats, StreamError
+from hebbnmf.streams.lines import Lines
+from hebbnmf.streams.readers import Array, FileReader, StreamError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Lines parsed at a time: as text they take several times the memory of their numbers.
@@ -24,11 +25,11 @@ class _TextReader(FileReader):
 
     is_text = True
     from_stdin = True
+    _numeric: tuple[type, ...]  # types of the values that may stand for a number
 
     def _open(self) -> None:
-        self._lines = ArrivingLines(self._path) if self.live else Lines(self._path)
+        self._lines = Lines(self._path, follow=self.live)
         self._files.callback(self._lines.close)
-        self._start = (0, 0)
 
     def tell(self) -> list[int]:
         """Return the numbers of bytes and lines before the next line."""
@@ -39,17 +40,13 @@ class _TextReader(FileReader):
         byte, line = cursor
         self._lines.seek(int(byte), int(line))
 
-    def begin(self, epoch: int) -> None:  # noqa: ARG002
-        """Go to the first sample."""
-        self._lines.seek(*self._start)
+    @abstractmethod
+    def _parse(self, lines: list[bytes]) -> Array:
+        """Parse lines at once; raise ValueError for any that is not as expected."""
 
     @abstractmethod
-    def _parse(self, lines: list[bytes]) -> Array | None:
-        """Parse lines at once; None if any of them is not as expected."""
-
-    @abstractmethod
-    def _parse_one(self, line: bytes) -> list[float]:
-        """Parse one line; raise ValueError with the reason, column included."""
+    def _values(self, line: bytes) -> list[Any]:
+        """Return the chosen values of one line; raise ValueError with the reason if it is bad."""
 
     def _pull(self, n_rows: int) -> FloatArray | None:
         first = self._lines.line
@@ -61,12 +58,12 @@ class _TextReader(FileReader):
         filled = [line for line in lines if not line.isspace()]
         if not filled:
             return self._no_rows()
-        rows = self._parse(filled)
-        if rows is not None:
-            with np.errstate(over="ignore"):
-                rows = rows.astype(self.dtype, copy=False)
-            if np.isfinite(rows).all():
-                return rows
+        with suppress(ValueError):
+            parsed = self._parse(filled)
+            if parsed.shape == (len(filled), self.n_features) and parsed.dtype.kind in "biuf":
+                rows: FloatArray = parsed.astype(self.dtype, copy=False)
+                if np.isfinite(rows).all():
+                    return rows
         return self._parse_each(lines, first)
 
     def _parse_each(self, lines: list[bytes], first: int) -> FloatArray:
@@ -76,34 +73,45 @@ class _TextReader(FileReader):
             if line.isspace():
                 continue
             try:
-                values = self._parse_one(line)
-                with np.errstate(over="ignore"):
-                    row = np.array(values, self.dtype)
-                wrong = np.flatnonzero(~np.isfinite(row))
-                if len(wrong):
-                    raise ValueError(
-                        f"{self._column(int(wrong[0]))}: {values[wrong[0]]} is not finite"
-                    )
-                good.append(row)
+                good.append(self._row(self._values(line)))
             except ValueError as error:
                 self.bad.report(f"{self.name}, line {number}", str(error))
         return np.array(good, self.dtype).reshape(len(good), self.n_features)
+
+    def _row(self, values: list[Any]) -> FloatArray:
+        """Convert the values of one line; raise ValueError with column and reason if one is bad."""
+        numbers = [_number(v) if isinstance(v, self._numeric) else None for v in values]
+        if None in numbers:
+            i = numbers.index(None)
+            text = str(values[i]).strip()[:40]
+            raise ValueError(f"{self._column(i)}: {text!r} is not a number")
+        row = np.array(numbers, self.dtype)
+        if not np.isfinite(row).all():
+            i = int(np.isfinite(row).argmin())
+            raise ValueError(f"{self._column(i)}: {numbers[i]} is not finite")
+        return row
+
+    def _first_line(self) -> bytes:
+        """Take the next line that is not blank, where epochs begin; empty at the end."""
+        line = b"\n"
+        while line.isspace():
+            self._first = self.tell()
+            line = b"".join(self._lines.take(1))
+        return line
 
 
 class DelimitedReader(_TextReader):
     """Rows of a CSV or TSV file; fields may be quoted, but not broken over lines."""
 
-    formats: ClassVar[Formats] = {"csv": (".csv",), "tsv": (".tsv",)}
+    formats = (("csv", ".csv"), ("tsv", ".tsv"))
+    _numeric = (str,)
 
     def _open(self) -> None:
         super()._open()
         self._delimiter = "\t" if self.options.format == "tsv" else ","
-        line = b"\n"
-        while line.isspace():
-            taken = self._lines.take(1)
-            if not taken:
-                raise StreamError(f"{self.name} is empty: it needs at least one row.")
-            line = taken[0]
+        line = self._first_line()
+        if not line:
+            raise StreamError(f"{self.name} is empty: it needs at least one row.")
         try:
             fields = self._fields(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
@@ -113,44 +121,33 @@ class DelimitedReader(_TextReader):
         header = self.options.header
         if header is True or (header == "auto" and (by_name or _looks_like_header(fields))):
             names = [field.strip() for field in fields]
-            self._start = (self._lines.byte, self._lines.line)
+            self._first = self.tell()
         else:
             self._lines.push_back(line)
-        self._width = len(fields)
-        self._set_features(self._width, names)
+        self._set_features(len(fields), names)
 
-    def _parse(self, lines: list[bytes]) -> Array | None:
+    def _parse(self, lines: list[bytes]) -> Array:
         """Parse by numpy's compiled reader, which is twice as fast as csv and float."""
         if self._chosen is not None:
             # With chosen columns numpy does not mind rows that are too short or too long.
             delimiter = self._delimiter.encode()
             if any(line.count(delimiter) != self._width - 1 for line in lines):
-                return None
-        try:
-            rows = np.loadtxt(
-                lines,
-                delimiter=self._delimiter,
-                comments=None,
-                quotechar='"',
-                usecols=self._chosen,
-                ndmin=2,
-                encoding="utf-8",
-            )
-        except ValueError:
-            return None
-        return rows if rows.shape == (len(lines), self.n_features) else None
+                raise ValueError("rows of other lengths")
+        return np.loadtxt(
+            lines,
+            delimiter=self._delimiter,
+            comments=None,
+            quotechar='"',
+            usecols=self._chosen,
+            ndmin=2,
+            encoding="utf-8",
+        )
 
-    def _parse_one(self, line: bytes) -> list[float]:
+    def _values(self, line: bytes) -> list[str]:
         fields = self._fields(line)
         if len(fields) != self._width:
             raise ValueError(f"it has {len(fields)} fields where the first had {self._width}")
-        chosen = range(self._width) if self._chosen is None else self._chosen
-        values = []
-        for i, j in enumerate(chosen):
-            if (value := _number(fields[j])) is None:
-                raise ValueError(f"{self._column(i)}: {fields[j].strip()[:40]!r} is not a number")
-            values.append(value)
-        return values
+        return fields if self._chosen is None else [fields[j] for j in self._chosen]
 
     def _fields(self, line: bytes) -> list[str]:
         text = line.decode("utf-8", errors="replace").replace("\0", "\ufffd").strip("\r\n")
@@ -163,46 +160,35 @@ class DelimitedReader(_TextReader):
 class JsonReader(_TextReader):
     """Rows of a JSON lines file: one list, or one object, a line."""
 
-    formats: ClassVar[Formats] = {"jsonl": (".jsonl", ".ndjson")}
+    formats = (("jsonl", ".jsonl", ".ndjson"),)
+    _numeric = (int, float)
 
     def _open(self) -> None:
         super()._open()
-        sample = None
-        while sample is None:
-            self._start = (self._lines.byte, self._lines.line)
-            taken = self._lines.take(1)
-            if not taken:
+        while True:
+            line = self._first_line()
+            if not line:
                 raise StreamError(f"{self.name} has no list or object of numbers on any line.")
-            if not taken[0].isspace():
-                sample = self._first_sample(taken[0])
-        self._lines.push_back(taken[0])
-        self._width = len(sample)
-        self._set_features(self._width, list(sample) if isinstance(sample, dict) else None)
+            try:
+                sample = json.loads(line)
+                problem = "it is not a list or an object of numbers"
+            except (ValueError, RecursionError) as error:
+                sample, problem = None, f"it is not JSON ({error})"
+            if sample and isinstance(sample, list | dict):
+                break
+            self.bad.report(f"{self.name}, line {self._lines.line}", problem)
+        self._lines.push_back(line)
+        self._set_features(len(sample), list(sample) if isinstance(sample, dict) else None)
 
-    def _parse(self, lines: list[bytes]) -> Array | None:
+    def _parse(self, lines: list[bytes]) -> Array:
         """Parse line by line, converting all numbers at once."""
-        try:
-            rows = np.array([self._values(json.loads(line)) for line in lines])
-        except (ValueError, RecursionError):
-            return None
-        as_expected = rows.shape == (len(lines), self.n_features) and rows.dtype.kind in "biuf"
-        return rows if as_expected else None
+        return np.array([self._values(line) for line in lines])
 
-    def _parse_one(self, line: bytes) -> list[float]:
+    def _values(self, line: bytes) -> list[Any]:
         try:
-            values = self._values(json.loads(line))
+            sample = json.loads(line)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
-        for i, value in enumerate(values):
-            if not isinstance(value, int | float):
-                raise ValueError(f"{self._column(i)}: {str(value)[:40]!r} is not a number")
-        try:
-            return [float(value) for value in values]
-        except OverflowError as error:
-            raise ValueError("it holds a number beyond float64") from error
-
-    def _values(self, sample: object) -> list[Any]:
-        """Return the chosen values of a sample."""
         if self.feature_names is not None:
             if not isinstance(sample, dict):
                 raise ValueError("it is not an object, as the first line was")
@@ -214,27 +200,18 @@ class JsonReader(_TextReader):
             raise ValueError(f"it is not a list of {self._width} numbers, as the first line was")
         return sample if self._chosen is None else [sample[j] for j in self._chosen]
 
-    def _first_sample(self, line: bytes) -> list[Any] | dict[str, Any] | None:
-        """Return the sample that determines the columns; None for a bad line that is skipped."""
-        try:
-            sample = json.loads(line)
-            if isinstance(sample, list | dict) and sample:
-                return sample
-            problem = "it is not a list or an object of numbers"
-        except (ValueError, RecursionError) as error:
-            problem = f"it is not JSON ({error})"
-        self.bad.report(f"{self.name}, line {self._lines.line}", problem)
-        return None
 
-
-def _number(field: str) -> float | None:
+def _number(value: Any) -> float | None:
+    """Return the number that a value stands for, if it stands for one."""
     # float also takes underscores between digits, which no CSV writer means.
-    if "_" in field:
+    if isinstance(value, str) and "_" in value:
         return None
     try:
-        return float(field)
+        return float(value)
     except ValueError:
         return None
+    except OverflowError as error:
+        raise ValueError("it holds a number beyond float64") from error
 
 
 def _looks_like_header(fields: list[str]) -> bool:
