@@ -16,16 +16,7 @@ class Rule(NamedTuple):
 
 
 def check_parameter(name: str, value: object, rule: Rule) -> None:
-    """Raise ValueError, naming parameter, value and rule, unless the rule holds.
-
-    Examples
-    --------
-    >>> from hebbnmf.parameters import COUNT, check_parameter
-    >>> check_parameter("n_components", 0, COUNT)
-    Traceback (most recent call last):
-    ...
-    ValueError: n_components=0 cannot be used: set it to an integer of at least 1.
-    """
+    """Raise ValueError, naming parameter, value and rule, unless the rule holds."""
     if not rule.holds(value):
         raise ValueError(f"{name}={value!r} cannot be used: set it to {rule.text}.")
 
@@ -36,9 +27,10 @@ def parameter(default: Any, rule: Rule) -> Any:
 
 
 def check_fields(record: Any) -> None:
-    """Check all fields of a dataclass."""
+    """Check all fields of a dataclass that have a rule."""
     for f in fields(record):
-        check_parameter(f.name, getattr(record, f.name), f.metadata["rule"])
+        if "rule" in f.metadata:
+            check_parameter(f.name, getattr(record, f.name), f.metadata["rule"])
 
 
 def one_of(*choices: str) -> Rule:

@@ -41,8 +41,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
     from hebbnmf.estimators import OnlineSNMF
 
     model = file.model
-    facts: dict[str, object] = {"file": path, "bytes": os.stat(path).st_size}
-    facts["model"] = type(model).__name__
+    facts = {"file": path, "bytes": os.stat(path).st_size, "model": type(model).__name__}
     if isinstance(model, OnlineSNMF) and model.__sklearn_is_fitted__():
         facts |= {
             "units": model.n_components_,
@@ -63,11 +62,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
     parameters = model.get_params().items()
     facts["parameters"] = {k: v if isinstance(v, plain) else "stored" for k, v in parameters}
     facts["preprocessing"] = [
-        {
-            "class": type(step).__name__,
-            **{k: v for k, v in step.get_params().items() if k != "copy"},
-        }
-        for step in file.preprocessing
+        {"class": type(step).__name__, **step.get_params()} for step in file.preprocessing
     ]
     if file.position is not None:
         facts["position"] = {k: file.position[k] for k in ("epoch", "cursor") if k in file.position}

@@ -58,9 +58,8 @@ def plot(
 def _kind(n_features: int) -> str:
     if n_features == 2:
         return "directions"
-    return (
-        "filters" if n_features >= 9 and round(n_features**0.5) ** 2 == n_features else "activity"
-    )
+    is_square = n_features >= 9 and round(n_features**0.5) ** 2 == n_features
+    return "filters" if is_square else "activity"
 
 
 def _first_rows(
@@ -77,11 +76,7 @@ def _first_rows(
 
 
 def _draw(
-    kind: str,
-    model: "OnlineSNMF",
-    steps: "list[Step]",
-    rows: "FloatArray | None",
-    output: str,
+    kind: str, model: "OnlineSNMF", steps: "list[Step]", rows: "FloatArray | None", output: str
 ) -> None:
     from matplotlib.figure import Figure
 

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
 from os import fspath
@@ -20,8 +19,6 @@ from hebbnmf.streams import ReadOptions, open_stream
 __all__ = ["predict", "transform"]
 
 Lazy = Any  # a Dask array, frame or series: Dask carries no types
-# What a task does with rows, given the pickled learner.
-Respond = Callable[[ArrayLike, bytes], NDArray[Any]]
 
 
 def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
@@ -56,7 +53,7 @@ def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     >>> predict(net, X).compute().tolist()
     [0, 1, -1]
     """
-    return _map(model, data, _transform, read_options(data, reading))
+    return _map(model, data, read_options(data, reading), labels=False)
 
 
 def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
@@ -72,10 +69,10 @@ def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     Dask array or series
         The labels of `OnlineSNMF.predict`, not yet computed; a series for a frame.
     """
-    return _map(model, data, _predict, read_options(data, reading))
+    return _map(model, data, read_options(data, reading), labels=True)
 
 
-def _map(model: OnlineSNMF, data: Data, respond: Respond, options: ReadOptions) -> Lazy:
+def _map(model: OnlineSNMF, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:
     """Let a function respond to every chunk; columns are compared here, once."""
     check_is_fitted(model)
     try:
@@ -88,21 +85,21 @@ def _map(model: OnlineSNMF, data: Data, respond: Respond, options: ReadOptions) 
             "pip install 'hebbnmf[dask]'."
         ) from error
     packed = _packed(model.learner_)
-    meta = respond(np.empty((0, model.n_features_in_)), packed)
+    meta = _respond(np.empty((0, model.n_features_in_)), packed, labels)
     if isinstance(data, dd.DataFrame):
-        names = model.get_feature_names_out() if meta.ndim == 2 else None
+        names = None if labels else model.get_feature_names_out()
         empty = import_module("pandas").DataFrame(columns=data.columns)
         validate_data(model, empty, reset=False, skip_check_array=True)
         return data.map_partitions(
-            _respond_frame, delayed(packed), respond, names, meta=_frame(meta, empty, names)
+            _respond_frame, delayed(packed), labels, names, meta=_frame(meta, empty, names)
         )
     if isinstance(data, da.Array):
-        return _map_array(model, data, respond, delayed(packed), meta)
+        return _map_array(model, data, delayed(packed), meta)
     if are_paths(data):
         once = delayed(packed)
         blocks = [
             da.from_delayed(
-                delayed(_respond_file)(once, respond, fspath(path), options),
+                delayed(_respond_file)(once, labels, fspath(path), options),
                 shape=(_checked_length(model, fspath(path), options), *meta.shape[1:]),
                 meta=meta,
             )
@@ -115,17 +112,16 @@ def _map(model: OnlineSNMF, data: Data, respond: Respond, options: ReadOptions) 
     )
 
 
-def _map_array(
-    model: OnlineSNMF, data: Data, respond: Respond, packed: Lazy, meta: NDArray[Any]
-) -> Lazy:
+def _map_array(model: OnlineSNMF, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
     if data.ndim != 2:
         raise ValueError(f"data have the shape {data.shape}: give rows of features.")
     validate_data(model, data, reset=False, skip_check_array=True)
     whole = data.rechunk({1: data.shape[1]})
     tail = meta.shape[1:]
     return whole.map_blocks(
-        respond,
+        _respond,
         packed=packed,
+        labels=not tail,
         dtype=meta.dtype,
         chunks=(whole.chunks[0], *((size,) for size in tail)),
         drop_axis=None if tail else 1,
@@ -143,25 +139,21 @@ def _packed(learner: Learner) -> bytes:
     return pickle.dumps(frozen)
 
 
-# One thread a task: the cluster runs as many tasks as it has threads.
-def _transform(X: ArrayLike, packed: bytes) -> NDArray[Any]:
+def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
+    """Return responses or labels, in one thread: the cluster runs a task on each of its own."""
     learner: Learner = pickle.loads(packed)
     rows = learner.check_rows(X)
-    Y, n_unconverged, _ = learner.respond(rows, n_jobs=1)
+    values: NDArray[Any]
+    if labels:
+        values, n_unconverged = learner.respond_labels(rows, n_jobs=1)
+    else:
+        values, n_unconverged, _ = learner.respond(rows, n_jobs=1)
     learner.warn_unconverged(n_unconverged, len(rows))
-    return Y
+    return values
 
 
-def _predict(X: ArrayLike, packed: bytes) -> NDArray[Any]:
-    learner: Learner = pickle.loads(packed)
-    rows = learner.check_rows(X)
-    labels, n_unconverged = learner.respond_labels(rows, n_jobs=1)
-    learner.warn_unconverged(n_unconverged, len(rows))
-    return labels
-
-
-def _respond_frame(part: Any, packed: bytes, respond: Respond, names: Any) -> Any:
-    return _frame(respond(part, packed), part, names)
+def _respond_frame(part: Any, packed: bytes, labels: bool, names: Any) -> Any:
+    return _frame(_respond(part, packed, labels), part, names)
 
 
 def _frame(values: NDArray[Any], part: Any, names: Any) -> Any:
@@ -172,10 +164,11 @@ def _frame(values: NDArray[Any], part: Any, names: Any) -> Any:
     return pandas.DataFrame(values, index=part.index, columns=names)
 
 
-def _respond_file(packed: bytes, respond: Respond, path: str, options: ReadOptions) -> NDArray[Any]:
+def _respond_file(packed: bytes, labels: bool, path: str, options: ReadOptions) -> NDArray[Any]:
     with open_stream(path, allow_empty=True, options=options) as stream:
         nothing = np.empty((0, stream.n_features))
-        return np.concatenate([respond(chunk, packed) for chunk in chain([nothing], stream)])
+        chunks = chain([nothing], stream)
+        return np.concatenate([_respond(chunk, packed, labels) for chunk in chunks])
 
 
 def _checked_length(model: OnlineSNMF, path: str, options: ReadOptions) -> float:

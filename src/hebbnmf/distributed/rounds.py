@@ -91,8 +91,7 @@ def fit(
         see Notes. However it is set, a round presents no more than a 40th of the samples seen
         before it, but at least a block of each shard.
     checkpoint : path, optional
-        File that the model is written to when it has grown and after every round; `resume` goes
-        on from it.
+        File that the model is written to after every round; `resume` goes on from it.
     on_progress : callable, optional
         Called with the number of rows of each round, as a progress bar's ``update``.
     **reading
@@ -106,12 +105,9 @@ def fit(
 
     Notes
     -----
-    With ``activity_gain=1`` the weights after every round are exactly the paper's ratios of sums
-    over all samples seen; only the responses within a round were given without knowledge of
-    the other shards. With another gain the rounds follow one another as in
-    `hebbnmf.distributed.merging`. The leading shard of a round recruits units as it goes. The
-    others defer the samples that would recruit one, and the driver presents these after the
-    merge, in order.
+    `hebbnmf.distributed.merging` says how shards are merged: with ``activity_gain=1``, exactly as
+    sums. The leading shard of a round recruits units as it goes. The others defer the samples that
+    would, and the driver presents these after the merge, in order.
 
     By Eq. (8) a sample replaces the share ``y_i^2 / Yhat_i`` of row i of the weights. So they
     remember ``Yhat`` over the mean square of an activity, in samples: with ``activity_gain=1`` all

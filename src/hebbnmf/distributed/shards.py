@@ -14,21 +14,6 @@ from hebbnmf.engine.state import BLOCK
 from hebbnmf.streams import ReadOptions, open_stream
 from hebbnmf.streams.readers import describe
 
-__all__ = [
-    "ArrayShards",
-    "Cursor",
-    "Data",
-    "FilePart",
-    "FileShards",
-    "Part",
-    "Rows",
-    "Shards",
-    "are_paths",
-    "open_shards",
-    "read_options",
-    "read_part",
-]
-
 Data = Any  # an array of numpy or Dask, a Dask frame, or a list of paths
 Cursor = Any  # where a shard stands: JSON, a number of rows or the position of a stream
 

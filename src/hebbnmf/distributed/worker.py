@@ -40,16 +40,9 @@ class Outcome(NamedTuple):
 
 
 def learn_shard(packed: bytes, part: Part, leading: bool) -> Outcome:
-    """Learn the next rows of a shard: a pure function of the network sent out and of the rows.
+    """Learn the next rows of a shard: a pure function of the pickled learner and of the rows.
 
-    Parameters
-    ----------
-    packed : bytes
-        The pickled learner as it stood at the start of the round.
-    part : ndarray or FilePart
-        The rows.
-    leading : bool
-        Whether this shard may recruit units. The others defer the samples that would.
+    The leading shard may recruit units. The others defer the samples that would.
     """
     learner: Learner = pickle.loads(packed)
     rows, cursor = read_part(part)

@@ -46,12 +46,9 @@ def learn_block(
 
     Returns
     -------
-    K : int
-        Number of recruited units.
-    n_learned : int
-        Number of samples learned.
-    n_unconverged : int
-        Number of those whose response stopped at ``max_sweeps``.
+    K, n_learned, n_unconverged : int
+        Numbers of recruited units, of samples learned, and of those whose response stopped at
+        ``max_sweeps``.
     """
     block = _start_block(K, X, weights)
     work = make_workspace(len(weights.s), X)

@@ -62,10 +62,8 @@ class Network:
 
     Attributes
     ----------
-    n_units : int
-        Number of units recruited so far.
-    n_samples : int
-        Number of samples learned so far.
+    n_units, n_samples : int
+        Numbers of units recruited and of samples learned so far.
 
     Examples
     --------
@@ -138,12 +136,8 @@ class Network:
 
         Returns
         -------
-        Y : ndarray of shape (n_samples, n_units)
-            The responses; a column is zero before its unit was recruited.
-        n_unconverged : int
-            Number of samples whose response stopped at ``max_sweeps``.
-        deferred : list of int
-            Rows that would have recruited a unit; empty if they could.
+        Responses
+            Those given on arrival; a column is zero before its unit was recruited.
         """
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
         n_unconverged = start = 0
@@ -182,18 +176,8 @@ class Network:
     def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
         """Respond to samples with frozen weights, each on its own, without recruiting.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The samples.
-        n_jobs : int or None, default=None
-            Number of threads, which changes no bit; None for all cores, but one inside a worker
-            of joblib. Negative numbers count from the number of cores, as in joblib.
-
-        Returns
-        -------
-        Y, n_unconverged, deferred
-            As from `learn`.
+        The number of threads changes no bit: None is all cores, but one inside a worker of joblib;
+        negative numbers count from the number of cores, as in joblib.
         """
         weights = self._recruited()
         Y = np.zeros((len(X), self.n_units), self.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hebbnmf.engine._jit import jit
-from hebbnmf.engine.state import FloatArray, IndexArray, Rules, Scalar, Workspace
+from hebbnmf.engine.state import FloatArray, Rules, Scalar, Workspace
 from hebbnmf.engine.units import quartic_minimum, rectify
 
 # Units up to which full sweeps are faster than a working set.
@@ -64,21 +64,19 @@ def respond_in_working_set(
 
     Returns
     -------
-    n_active : int
-        Number of active units.
-    converged : bool
-        Whether the sweeps ended before their bound.
+    n_active, converged : int, bool
+        Number of active units, and whether the sweeps ended before their bound.
     """
-    # Kernels below take the arrays they need: a call that passes the whole record costs 50 ns.
+    # Kernels called in the inner loop take the arrays they need: a whole record costs 50 ns.
     s, g, h, z, before = work.s, work.g, work.h, work.z, work.before
     members, lateral = work.members, work.lateral
-    size = _first_members(K, s, g, h, members)
+    size = _first_members(K, work)
     gathered = 0
     sweeps = 0
     look_at = _SWEEPS_BEFORE_LOOK
     solve_at = _SWEEPS_BEFORE_SOLVE
     while True:
-        _gather(gathered, size, N_T, members, s, work.scale, lateral)
+        _gather(gathered, size, N_T, work)
         for a in range(size):
             z[a] = z[a] if a < gathered else 0
             h[a] = s[members[a]] * g[members[a]]
@@ -97,7 +95,7 @@ def respond_in_working_set(
         for a in range(size):
             if z[a] != before[a]:
                 axpy(before[a] - z[a], N_T[members[a]], g, K)
-        size = _add_violators(K, size, tol * top, s, g, members, work.is_member)
+        size = _add_violators(K, size, tol * top, work)
         if (settled and size == gathered) or sweeps >= max_sweeps:
             break
     return _collect(gathered, work), settled and size == gathered
@@ -158,8 +156,9 @@ def axpy(a: Scalar, x: FloatArray, y: FloatArray, size: int) -> None:
 
 
 @jit
-def _first_members(K: int, s: FloatArray, g: FloatArray, h: FloatArray, members: IndexArray) -> int:
+def _first_members(K: int, work: Workspace) -> int:
     """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
+    s, g, h, members = work.s, work.g, work.h, work.members
     top = g.dtype.type(0)
     for i in range(K):
         h[i] = s[i] * g[i]
@@ -173,16 +172,9 @@ def _first_members(K: int, s: FloatArray, g: FloatArray, h: FloatArray, members:
 
 
 @jit
-def _gather(
-    gathered: int,
-    size: int,
-    N_T: FloatArray,
-    members: IndexArray,
-    s: FloatArray,
-    scale: FloatArray,
-    lateral: FloatArray,
-) -> None:
+def _gather(gathered: int, size: int, N_T: FloatArray, work: Workspace) -> None:
     """Bring the small system up to date with the members beyond the first ``gathered``."""
+    members, s, scale, lateral = work.members, work.s, work.scale, work.lateral
     for a in range(gathered, size):
         scale[a] = s[members[a]]
     for a in range(size):
@@ -253,16 +245,9 @@ def _solve_on_support(size: int, work: Workspace) -> None:
 
 
 @jit
-def _add_violators(
-    K: int,
-    size: int,
-    bound: Scalar,
-    s: FloatArray,
-    g: FloatArray,
-    members: IndexArray,
-    is_member: NDArray[np.bool_],
-) -> int:
+def _add_violators(K: int, size: int, bound: Scalar, work: Workspace) -> int:
     """Add every silent unit whose net input is above the bound; return the new size."""
+    s, g, members, is_member = work.s, work.g, work.members, work.is_member
     for a in range(size):
         is_member[members[a]] = True
     grown = size

@@ -1,6 +1,5 @@
 """OnlineSNMF: the scikit-learn face of the network. It validates, and leaves the rest to it."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 from numbers import Integral
 from typing import Any, Self, TypeGuard
@@ -225,9 +224,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples, presented in order.
-        y : Ignored
+        X, y
+            As in `partial_fit`.
 
         Returns
         -------
@@ -309,47 +307,19 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return score
 
     def check_parameters(self) -> Settings:
-        """Check every parameter, and return those of the network.
-
-        Returns
-        -------
-        settings : Settings
-            The parameters of the network. One that cannot be used raises ValueError.
-        """
+        """Check every parameter, and return those of the network."""
         check_parameter("n_epochs", self.n_epochs, COUNT)
         check_parameter("shuffle", self.shuffle, FLAG)
         check_parameter("n_jobs", self.n_jobs, _N_JOBS)
         return Settings(**{name: getattr(self, name) for name in _SETTINGS})
 
-    def begin(
-        self,
-        n_features: int,
-        dtype: DTypeLike = np.float64,
-        feature_names: Sequence[str] | None = None,
-    ) -> Learner:
-        """Begin anew with an empty network, for a caller that brings checked, bare rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of features.
-        dtype : dtype, default=numpy.float64
-            Type of the network.
-        feature_names : sequence of str, optional
-            Names of the features.
-
-        Returns
-        -------
-        learner : Learner
-            The new ``learner_``.
-        """
+    def begin(self, n_features: int, dtype: DTypeLike = np.float64) -> Learner:
+        """Begin anew with an empty network, for a caller that brings checked, bare rows."""
         learner = Learner(self.check_parameters(), n_features, dtype)
         for name in ("labels_", "n_iter_", *_FEATURES):
             self.__dict__.pop(name, None)
         self.learner_ = learner
         self.n_features_in_ = n_features
-        if feature_names is not None:
-            self.feature_names_in_ = np.array(feature_names, dtype=object)
         return learner
 
     @property

@@ -180,33 +180,11 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return self
 
     def fit_transform(self, X: ArrayLike, y: None = None) -> FloatArray:
-        """Factorize the similarity of the samples and return the factor.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, n_samples)
-            The data, or with ``affinity="precomputed"`` their similarity.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            The factor Y, ``embedding_``.
-        """
+        """Factorize the similarity of the samples, as `fit` does, and return ``embedding_``."""
         return self.fit(X).embedding_
 
     def check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that breaks its rule.
-
-        Examples
-        --------
-        >>> from hebbnmf.estimators import SymNMF
-        >>> SymNMF(tol=0.0).check_parameters()
-        Traceback (most recent call last):
-        ...
-        ValueError: tol=0.0 cannot be used: set it to a finite number above 0.
-        """
+        """Check every parameter."""
         for name, rule in _RULES.items():
             check_parameter(name, getattr(self, name), rule)
 

@@ -18,16 +18,6 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
     Whatever happens meanwhile, `path` holds what it held before, or the whole new file. A link
     stays a link: what it points to is replaced.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from hebbnmf.persistence.atomic import replacing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(os.path.join(folder, "a.txt")) as file:
-    ...         _ = file.write(b"whole")
-    ...     os.listdir(folder)
-    ['a.txt']
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

@@ -157,17 +157,7 @@ def read(path: str | PathLike[str]) -> ModelFile:
 def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Checkpoint:
     """Read the checkpoint of a training, and remove what killed writers of it have left.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    rounds : bool, default=False
-        Whether the training was one in rounds, by `hebbnmf.distributed.fit`.
-
-    Returns
-    -------
-    Checkpoint
-        Model, preprocessing and position. Another file raises ValueError.
+    Refuse a model that is none, and one of `hebbnmf.distributed.fit` unless `rounds` are wanted.
     """
     model, preprocessing, position, _ = read(path)
     if position is None or ("rounds" in position) != rounds or not isinstance(model, OnlineSNMF):

@@ -67,15 +67,8 @@ def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> di
     state = values["random_state"]
     if isinstance(state, dict):
         values["random_state"] = np.random.RandomState()
-        values["random_state"].set_state(
-            (
-                "MT19937",
-                state["MT19937"],
-                state["position"],
-                state["has_gauss"],
-                state["cached_gaussian"],
-            )
-        )
+        keys = ("MT19937", "position", "has_gauss", "cached_gaussian")
+        values["random_state"].set_state(("MT19937", *(state[key] for key in keys)))
     else:
         archive.require(
             state is None or (is_count(state) and state < 2**32), "random_state is no seed"

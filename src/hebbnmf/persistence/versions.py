@@ -11,14 +11,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of hebbnmf, Python and the libraries, by name.
-
-    Examples
-    --------
-    >>> from hebbnmf.persistence.versions import library_versions
-    >>> sorted(library_versions())[:3]
-    ['hebbnmf', 'matplotlib', 'numba']
-    """
+    """Return the versions of hebbnmf, Python and the libraries, by name."""
     return {
         "hebbnmf": hebbnmf.__version__,
         "python": platform.python_version(),

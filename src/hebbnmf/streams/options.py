@@ -7,9 +7,12 @@ from operator import index
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hebbnmf.parameters import COUNT, Rule, check_parameter, one_of, optional
+from hebbnmf.parameters import COUNT, Rule, check_fields, one_of, optional, parameter
 
 __all__ = ["ReadOptions"]
+
+_COLUMNS = Rule("a list of at least one name or number", lambda v: isinstance(v, tuple) and v != ())
+_HEADER = Rule("'auto', True or False", lambda v: v == "auto" or isinstance(v, bool))
 
 
 @dataclass(frozen=True)
@@ -47,27 +50,16 @@ class ReadOptions:
     True
     """
 
-    columns: Sequence[int | str] | None = None
-    header: bool | str = "auto"
-    dtype: DTypeLike = "float64"
-    on_bad_row: str = "raise"
-    width: int | None = None
-    format: str | None = None
+    columns: Sequence[int | str] | None = parameter(None, optional(_COLUMNS))
+    header: bool | str = parameter("auto", _HEADER)
+    dtype: DTypeLike = parameter("float64", one_of("float32", "float64"))
+    on_bad_row: str = parameter("raise", one_of("raise", "skip"))
+    width: int | None = parameter(None, optional(COUNT))
+    format: str | None = None  # checked where files are opened, by the formats there are
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
         if self.columns is not None and not isinstance(self.columns, str):
             columns = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
             object.__setattr__(self, "columns", columns)
-        for name, rule in _RULES.items():
-            check_parameter(name, getattr(self, name), rule)
-
-
-_COLUMNS = Rule("a list of at least one name or number", lambda v: isinstance(v, tuple) and v != ())
-_RULES = {
-    "columns": optional(_COLUMNS),
-    "header": Rule("'auto', True or False", lambda v: v == "auto" or isinstance(v, bool)),
-    "dtype": one_of("float32", "float64"),
-    "on_bad_row": one_of("raise", "skip"),
-    "width": optional(COUNT),
-}
+        check_fields(self)

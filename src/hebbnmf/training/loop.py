@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
@@ -158,71 +159,63 @@ class _Schedule:
         self._n_rows, self._start = 0, time.monotonic()
 
 
+@dataclass
 class _Run:
     """A model on its way through a stream, and the position up to which it has learned."""
 
-    def __init__(
-        self,
-        model: OnlineSNMF,
-        stream: Stream,
-        preprocessing: Sequence[Step],
-        checkpoint: str | PathLike[str] | None,
-    ) -> None:
-        self._model, self._stream = model, stream
-        self._preprocessing, self._checkpoint = preprocessing, checkpoint
-        self._names = _feature_names(model, stream, preprocessing)
-        self._position = stream.position
+    model: OnlineSNMF
+    stream: Stream
+    preprocessing: Sequence[Step]
+    checkpoint: str | PathLike[str] | None
+
+    def __post_init__(self) -> None:
+        self._names = _feature_names(self.model, self.stream, self.preprocessing)
+        self._position = self.stream.position
         self._in_mid_chunk = False
         self._n_learned = self._n_unconverged = 0
-        if model.__sklearn_is_fitted__():
-            model.learner_.configure(model.check_parameters())
+        if self.model.__sklearn_is_fitted__():
+            self.model.learner_.configure(self.model.check_parameters())
 
     def next_rows(self) -> FloatArray | None:
         """Read the next chunk and prepare it for the model; None at the end."""
-        model = self._model
-        chunk = next(self._stream, None)
+        chunk = next(self.stream, None)
         if chunk is None:
             return None
-        rows: FloatArray = transform_rows(self._preprocessing, chunk)
-        if model.__sklearn_is_fitted__():
-            rows = model.learner_.check_rows(rows)
+        rows: FloatArray = transform_rows(self.preprocessing, chunk)
+        if self.model.__sklearn_is_fitted__():
+            rows = self.model.learner_.check_rows(rows)
         else:
             rows = check_rows(rows, rows.dtype)
-            model.begin(rows.shape[1], rows.dtype)
+            self.model.begin(rows.shape[1], rows.dtype)
         if self._names is not None:
-            model.feature_names_in_ = np.array(self._names, dtype=object)
+            self.model.feature_names_in_ = np.array(self._names, dtype=object)
         return rows
 
     def learn(self, rows: FloatArray, thread: Executor) -> None:
         """Learn a chunk to its end, in a thread where no KeyboardInterrupt can arise."""
         self._in_mid_chunk = True
-        learning = thread.submit(self._model.learner_.learn_labels, rows)
+        learning = thread.submit(self.model.learner_.learn_labels, rows)
         try:
             wait([learning])
         finally:
-            self._model.labels_, n_unconverged = learning.result()
-            self._model.n_iter_ = 1
-            self._position = self._stream.position
+            self.model.labels_, n_unconverged = learning.result()
+            self.model.n_iter_ = 1
+            self._position = self.stream.position
             self._in_mid_chunk = False
         self._n_learned += len(rows)
         self._n_unconverged += n_unconverged
 
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
-        if self._checkpoint is not None and not self._in_mid_chunk:
-            save(
-                self._model,
-                self._checkpoint,
-                preprocessing=self._preprocessing,
-                position=self._position,
-            )
+        if self.checkpoint is not None and not self._in_mid_chunk:
+            steps, position = self.preprocessing, self._position
+            save(self.model, self.checkpoint, preprocessing=steps, position=position)
 
     def warn(self) -> None:
         """Warn of what a whole training should not end with."""
         if self._n_learned:
-            learner = self._model.learner_
-            learner.warn_unconverged(self._n_unconverged, self._n_learned)
-            learner.warn_without_units()
+            self.model.learner_.warn_unconverged(self._n_unconverged, self._n_learned)
+            self.model.learner_.warn_without_units()
 
 
 def _feature_names(
