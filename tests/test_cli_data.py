@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from equality import assert_same_model
 from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_three_gaussians
@@ -63,13 +64,6 @@ def wait_for(path, seconds=30.0):
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def same_model(first, second):
-    return all(
-        np.array_equal(getattr(first, name), getattr(second, name))
-        for name in ("components_", "lateral_weights_", "cumulative_activity_")
-    )
 
 
 # Examples -----------------------------------------------------------------------------------------
@@ -132,7 +126,7 @@ def test_fit_learns_what_the_estimator_learns(rows):
     run("fit", "rows.npy", "-o", "m.npz", *args, "--track-cost")
     net = OnlineSNMF(**options, track_cost=True).partial_fit(rows)
     model = load("m.npz")
-    assert same_model(model, net)
+    assert_same_model(model, net)
     assert model.cost_ == net.cost_
     assert model.get_params() == net.get_params()
 
@@ -145,9 +139,9 @@ def test_every_source_teaches_the_same(rows):
     sources = [["day1.csv", "day2.csv"], ["day*.csv"], ["rows.parquet"], ["rows.jsonl"]]
     for data in sources:
         run("fit", *data, "-o", "m.npz", *FIT)
-        assert same_model(read("m.npz").model, net)
+        assert_same_model(read("m.npz").model, net)
     run("fit", "-", "-o", "m.npz", *FIT, stdin=text)
-    assert same_model(read("m.npz").model, net)
+    assert_same_model(read("m.npz").model, net)
 
 
 def test_preprocessing_is_fitted_saved_and_applied(rows):
@@ -158,7 +152,7 @@ def test_preprocessing_is_fitted_saved_and_applied(rows):
     for step in file.preprocessing:
         prepared = step.transform(prepared)
     assert np.allclose(np.cov(prepared.T, bias=True), np.eye(2), atol=0.02)
-    assert same_model(file.model, OnlineSNMF().partial_fit(prepared))
+    assert_same_model(file.model, OnlineSNMF().partial_fit(prepared))
     run("transform", "m.npz", "rows.csv", "-o", "y.npy")
     assert np.array_equal(np.load("y.npy")[:200], file.model.learner_.respond(prepared).Y)
 
@@ -186,7 +180,7 @@ def test_limit_and_resume_equal_one_run():
     run("fit", *args, "--seed", "3", "--limit", "288")
     assert load("c.npz").n_samples_seen_ == 288
     run("fit", *args, "--seed", "3", "--resume")
-    assert same_model(load("c.npz"), whole)
+    assert_same_model(load("c.npz"), whole)
     assert load("c.npz").n_samples_seen_ == 600
 
 
@@ -207,7 +201,7 @@ def test_bad_rows_stop_or_are_counted(rows):
     assert "--on-bad-row skip" in result.stderr
     result = run("fit", "bad.csv", "-o", "m.npz", *FIT, "--on-bad-row", "skip")
     assert "bad rows left out: 1, the last at bad.csv, line 42" in result.stderr
-    assert same_model(
+    assert_same_model(
         read("m.npz").model, OnlineSNMF(3, rank_penalty=0.1).partial_fit(np.delete(rows, 40, 0))
     )
 

@@ -1,16 +1,24 @@
 """scikit-learn's contract for estimators, in both dynamics, and what its own checks leave out."""
 
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import hebbnmf
 from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
@@ -116,3 +124,45 @@ def test_works_in_a_pipeline_and_a_grid_search(X):
         cv=2,
     )
     assert search.fit(X).best_params_ == {"onlinesnmf__n_components": 1}
+
+
+def test_the_private_name_of_scikit_learn_that_is_used_still_exists():
+    # hebbnmf/estimators/_sklearn.py is the only file that imports private names of scikit-learn.
+    module = importlib.import_module("sklearn.utils._set_output")
+    assert hasattr(module, "_wrap_data_with_container"), (
+        "scikit-learn has moved _wrap_data_with_container: adapt hebbnmf/estimators/_sklearn.py"
+    )
+    source = Path(hebbnmf.__file__).parent
+    users = [p.name for p in source.rglob("*.py") if re.search(r"sklearn[.\w]*\._", p.read_text())]
+    assert users == ["_sklearn.py"]
+
+
+def test_public_submodules_are_attributes():
+    code = "import hebbnmf; [getattr(hebbnmf, name) for name in hebbnmf.__all__]; "
+    code += "hebbnmf.adapters.river.RiverSNMF, hebbnmf.estimators.OnlineSNMF"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("method", ["transform", "predict", "score"])
+def test_the_number_of_threads_reaches_the_network_and_is_checked(X, method, monkeypatch):
+    net = OnlineSNMF(3, n_jobs=2).fit(X)
+    seen = []
+    respond = hebbnmf.Network.respond
+
+    def recorded(self, rows, n_jobs=None):
+        seen.append(n_jobs)
+        return respond(self, rows, n_jobs)
+
+    monkeypatch.setattr(hebbnmf.Network, "respond", recorded)
+    getattr(net, method)(X)
+    assert seen == [2]
+    for bad in (0, "all", True):
+        with pytest.raises(ValueError, match=r"n_jobs=.* cannot be used"):
+            getattr(net.set_params(n_jobs=bad), method)(X)
+
+
+def test_a_warning_reaches_a_caller_without_a_module_name(X):
+    code = compile("net.partial_fit(X)", "cell", "exec")
+    with pytest.warns(ConvergenceWarning) as caught:
+        exec(code, {"net": OnlineSNMF(3, max_sweeps=1, tol=1e-12, rank_penalty=0.0), "X": X})
+    assert caught[0].filename == "cell"

@@ -26,6 +26,7 @@ from numba import config
 from scipy.sparse import csr_array
 from scipy.stats import ortho_group
 
+from equality import assert_same_model
 from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import fit, predict, resume, transform
@@ -57,20 +58,13 @@ def long():
     return make_sparse_sources(13000, 5, random_state=4)
 
 
-def assert_same(model, other):
-    assert model.n_samples_seen_ == other.n_samples_seen_
-    np.testing.assert_array_equal(model.components_, other.components_)
-    np.testing.assert_array_equal(model.lateral_weights_, other.lateral_weights_)
-    np.testing.assert_array_equal(model.cumulative_activity_, other.cumulative_activity_)
-
-
 class TestOneShardEqualsTheSerialEngineBitForBit:
     @pytest.mark.parametrize("round_rows", [None, 1, 100, 720, 10**6])
     @pytest.mark.parametrize("schedule", SCHEDULES)
     def test_in_rounds_of_any_length(self, long, threads, round_rows, schedule):
         model = OnlineSNMF(10, rank_penalty=0.1, n_epochs=2, **schedule)
         found = fit(model, long, threads, n_shards=1, round_rows=round_rows)
-        assert_same(found, OnlineSNMF(10, rank_penalty=0.1, n_epochs=2, **schedule).fit(long))
+        assert_same_model(found, OnlineSNMF(10, rank_penalty=0.1, n_epochs=2, **schedule).fit(long))
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_while_units_are_still_recruited(self, long, threads, dtype):
@@ -80,7 +74,7 @@ class TestOneShardEqualsTheSerialEngineBitForBit:
         serial = OnlineSNMF(30, rank_penalty=4.0).fit(late)
         assert OnlineSNMF(30, rank_penalty=4.0).fit(late[:5000]).n_components_ < model.n_components_
         assert model.components_.dtype == dtype
-        assert_same(model, serial)
+        assert_same_model(model, serial)
 
     def test_on_every_kind_of_data(self, long, threads, tmp_path):
         paths = [tmp_path / name for name in ("a.npy", "b.csv", "c.npy")]
@@ -90,7 +84,7 @@ class TestOneShardEqualsTheSerialEngineBitForBit:
         serial = OnlineSNMF(10).fit(long)
         for data in (paths, da.from_array(long, chunks=(190, 3))):
             model = fit(OnlineSNMF(10), data, threads, n_shards=1, round_rows=288)
-            assert_same(model, serial)
+            assert_same_model(model, serial)
 
 
 @pytest.fixture(params=[{}, {"dynamics": "quartic"}, SLOW_SCHEDULE], ids=str)
@@ -133,7 +127,7 @@ def test_a_change_is_the_affine_map_that_the_samples_made(grown, X):
     np.testing.assert_allclose(change.activity, activity[-1] - grown.cumulative_activity_)
     after = pickle.loads(pickle.dumps(grown)).partial_fit(rows)
     start = decay[:, None] * grown.components_
-    np.testing.assert_allclose(start + change.brought_W, after.components_, atol=1e-9)
+    np.testing.assert_allclose(start + change.added_W, after.components_, atol=1e-9)
 
 
 def test_with_small_steps_a_merge_is_the_recursion_over_the_shards_in_order(X):
@@ -168,7 +162,7 @@ def test_samples_that_would_recruit_are_set_aside_and_presented_by_the_driver(sc
     model = OnlineSNMF(5, rank_penalty=1.0, **schedule).partial_fit(X[:100])
     outcomes = outcomes_of(model, [X[100:200], X[200:300], X[300:]])
     assert [len(outcome.deferred) for outcome in outcomes] == [0, 2, 1]
-    np.testing.assert_array_equal(outcomes[1].learned.brought_W[:, 1:], 0)
+    np.testing.assert_array_equal(outcomes[1].learned.added_W[:, 1:], 0)
     merge(model.learner_, outcomes)
     assert (model.n_components_, model.n_samples_seen_) == (3, 400)
     np.testing.assert_allclose(model.components_, np.eye(3), atol=1e-12)
@@ -203,8 +197,8 @@ def test_the_result_depends_on_the_shards_not_on_the_workers(long):
                 for executor in (one, many, processes)
             ]
             assert models[0].n_samples_seen_ == 13000
-            assert_same(models[1], models[0])
-            assert_same(models[2], models[0])
+            assert_same_model(models[1], models[0])
+            assert_same_model(models[2], models[0])
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="36,000 samples take minutes without compilation")
@@ -256,14 +250,14 @@ def test_rounds_on_whitened_patches_come_near_the_serial_result(threads):
     X = ZCAWhitener().fit_transform(PatchNormalizer().fit_transform(pixels))
     train, held_out = X[:200_000], X[200_000:]
     whole = OnlineSNMF(256).partial_fit(train)
-    assert_same(fit(OnlineSNMF(256), train, threads, n_shards=1), whole)
+    assert_same_model(fit(OnlineSNMF(256), train, threads, n_shards=1), whole)
     serial = whole.score(held_out)
     for round_rows, share in ((1000, 0.98), (20_000, 0.93)):
         models = [
             fit(OnlineSNMF(256), train, threads, n_shards=4, round_rows=round_rows)
             for _ in range(2)
         ]
-        assert_same(*models)
+        assert_same_model(*models)
         assert models[0].score(held_out) >= share * serial
 
 
@@ -285,7 +279,7 @@ class Failing:
 
 def test_a_round_that_was_lost_is_sent_out_again(long, threads):
     expected = fit(OnlineSNMF(10), long, threads, n_shards=2, round_rows=288)
-    assert_same(fit(OnlineSNMF(10), long, Failing(3), n_shards=2, round_rows=288), expected)
+    assert_same_model(fit(OnlineSNMF(10), long, Failing(3), n_shards=2, round_rows=288), expected)
     with pytest.raises(CancelledError):
         fit(OnlineSNMF(10), long, Failing(10**6), n_shards=2, round_rows=288)
 
@@ -322,7 +316,7 @@ class TestCheckpoint:
                 on_progress=stop,
                 **settings,
             )
-        assert_same(resume(path, data, threads, on_progress=seen.append), whole)
+        assert_same_model(resume(path, data, threads, on_progress=seen.append), whole)
         assert sum(seen) == 2 * len(X)
 
     def test_another_file_is_refused(self, X, threads, tmp_path):
@@ -355,7 +349,7 @@ class TestFiles:
             OnlineSNMF(10), paths, threads, n_shards=3, round_rows=72, checkpoint=checkpoint
         )
         again = resume(checkpoint, paths, threads)
-        assert_same(again, model)
+        assert_same_model(again, model)
         for net in (model, again, load(checkpoint)):
             assert list(net.feature_names_in_) == list("abcde")
             assert net.n_iter_ == 1
@@ -391,7 +385,7 @@ class TestFiles:
             fit(OnlineSNMF(4), paths, threads, on_progress=stop, round_rows=72, **settings)
         model = resume(checkpoint, paths, threads)
         serial = OnlineSNMF(4).fit(np.vstack([long, long])[:, [4, 1]].astype(np.float32))
-        assert_same(model, serial)
+        assert_same_model(model, serial)
         assert model.components_.dtype == np.float32
         assert list(model.feature_names_in_) == ["e", "b"]
         Y = transform(model, paths, **reading)
@@ -402,7 +396,7 @@ class TestFiles:
         paths = [tmp_path / f"{i}.npy" for i in range(3)]
         for path, rows in zip(paths, (X[:0], X, X[:0]), strict=True):
             np.save(path, rows)
-        assert_same(fit(OnlineSNMF(10), paths, threads, n_shards=3), OnlineSNMF(10).fit(X))
+        assert_same_model(fit(OnlineSNMF(10), paths, threads, n_shards=3), OnlineSNMF(10).fit(X))
         with pytest.raises(ValueError, match="no row to learn from"):
             fit(OnlineSNMF(10), [paths[0], paths[2]], threads, n_shards=2)
 
@@ -661,7 +655,8 @@ def expected(long):
 class TestCluster:
     def test_gives_the_result_of_threads(self, client, long, expected):
         for data in (long, da.from_array(long, chunks=(250, 5))):
-            assert_same(fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144), expected)
+            model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
+            assert_same_model(model, expected)
 
     def test_learns_from_files_and_from_data_that_only_the_cluster_holds(
         self, client, long, expected, tmp_path
@@ -674,7 +669,7 @@ class TestCluster:
         with Client(client.scheduler.address, set_as_default=False) as other:
             for data in (paths, other.persist(shards)):
                 model = fit(OnlineSNMF(10), data, other, n_shards=3, round_rows=144)
-                assert_same(model, expected)
+                assert_same_model(model, expected)
 
     def test_the_cost_is_that_of_threads_to_the_last_bit(self, client, long, threads):
         costs = [
@@ -699,7 +694,7 @@ class TestCluster:
         model = fit(OnlineSNMF(10), long, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
-        assert_same(model, expected)
+        assert_same_model(model, expected)
 
     def test_a_worker_killed_while_reading_its_rows_does_not_change_the_result(
         self, client, long, expected, tmp_path
@@ -715,4 +710,4 @@ class TestCluster:
         model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
-        assert_same(model, expected)
+        assert_same_model(model, expected)

@@ -39,7 +39,7 @@ def test_works_where_no_cache_can_be_placed(tmp_path):
         package / "hebbnmf",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    (package / "hebbnmf" / "__pycache__").write_text("in the way")
+    (package / "hebbnmf" / "engine" / "__pycache__").write_text("in the way")
     nowhere = tmp_path / "file"
     nowhere.write_text("in the way")
     responses = run(

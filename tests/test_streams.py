@@ -272,7 +272,7 @@ def test_what_is_no_position_is_refused(X, position):
     whole = {**stream.position, "cursor": None}
     with pytest.raises(StreamError):
         stream.seek(position)
-    with pytest.raises(StreamError, match="no position"):
+    with pytest.raises(StreamError, match="not a position"):
         stream.seek(whole)
 
 

@@ -1,6 +1,7 @@
 """Training: however it ends and is resumed, the weights are those of a run never stopped."""
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -15,13 +16,14 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from equality import assert_same_model
 from hebbnmf import Learner, OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
 from hebbnmf.preprocessing import ZCAWhitener
 from hebbnmf.streams import StreamError, open_stream
-from hebbnmf.training import resume, train
+from hebbnmf.training import loop, resume, train
 
 N_FEATURES = 4
 OPTIONS = {"chunk_bytes": BLOCK * N_FEATURES * 8, "epochs": 2, "random_state": 1}
@@ -41,10 +43,6 @@ def data(tmp_path_factory):
     return folder
 
 
-def weights(model):
-    return [part.tobytes() for part in model.learner_.network.state] + [model.cost_]
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("name", ["x.npy", "x.csv"])
 def test_resuming_from_every_checkpoint_ends_in_the_same_weights(tmp_path, data, name, shuffle):
@@ -60,11 +58,11 @@ def test_resuming_from_every_checkpoint_ends_in_the_same_weights(tmp_path, data,
 
     path = tmp_path / "checkpoint.npz"
     train(new_model(), opened(), checkpoint=path, every=1, on_progress=keep)
-    assert weights(load(path)) == weights(whole)
+    assert_same_model(load(path), whole)
     assert len(copies) == 11
     for copy in [*copies, path]:
         model = resume(copy, opened())
-        assert weights(model) == weights(whole)
+        assert_same_model(model, whole)
         assert model.n_samples_seen_ == whole.n_samples_seen_
 
 
@@ -74,7 +72,8 @@ def test_checkpoints_do_not_change_what_is_learned(tmp_path, data):
         path = tmp_path / "checkpoint.npz"
         stream = open_stream(data / "x.npy", **OPTIONS)
         model = train(new_model(), stream, checkpoint=path, **options)
-        assert weights(model) == weights(plain) == weights(load(path))
+        assert_same_model(model, plain)
+        assert_same_model(load(path), plain)
 
 
 def test_preprocessing_is_applied_stored_and_resumed(tmp_path, data):
@@ -93,7 +92,7 @@ def test_preprocessing_is_applied_stored_and_resumed(tmp_path, data):
         every=1,
     )
     assert read(path).model.n_samples_seen_ == BLOCK
-    assert weights(resume(path, open_stream(X, **OPTIONS))) == weights(expected)
+    assert_same_model(resume(path, open_stream(X, **OPTIONS)), expected)
 
 
 def write_csv(path, X, names):
@@ -108,14 +107,15 @@ def test_names_of_features_are_kept_checked_and_stored(tmp_path, data):
     assert list(model.feature_names_in_) == list("abcd")
     assert list(load(tmp_path / "checkpoint.npz").feature_names_in_) == list("abcd")
     again = train(model, open_stream(path))
-    assert weights(again) == weights(new_model().partial_fit(X).partial_fit(X))
+    assert_same_model(again, new_model().partial_fit(X).partial_fit(X))
     train(model, open_stream(X))  # columns without names may be any
-    before = weights(model)
+    before = pickle.dumps(model.learner_.state)
     for names in ("abdc", "abc"):
         other = write_csv(tmp_path / "b.csv", X[:, : len(names)], names)
         with pytest.raises(StreamError, match=r"but the model learned the columns a, b, c, d"):
             train(model, open_stream(other))
-    assert (weights(model), list(model.feature_names_in_)) == (before, list("abcd"))
+    assert pickle.dumps(model.learner_.state) == before
+    assert list(model.feature_names_in_) == list("abcd")
 
 
 def test_names_go_through_preprocessing(tmp_path, data):
@@ -169,7 +169,7 @@ def test_an_interrupt_ends_the_chunk_in_hand_saves_and_is_a_keyboard_interrupt(
     with pytest.raises(KeyboardInterrupt):
         train(model, opened(), checkpoint=path)
     assert load(path).n_samples_seen_ == 3 * BLOCK
-    assert weights(resume(path, opened())) == weights(train(new_model(), opened()))
+    assert_same_model(resume(path, opened()), train(new_model(), opened()))
 
 
 def test_an_interrupt_is_not_kept_waiting_by_a_silent_source(tmp_path):
@@ -190,7 +190,7 @@ def test_an_interrupt_is_not_kept_waiting_by_a_silent_source(tmp_path):
     assert load(path).n_samples_seen_ == 2 * BLOCK
     stream = open_stream(iter(X), chunk_bytes=OPTIONS["chunk_bytes"])
     whole = train(new_model(), open_stream(X, chunk_bytes=OPTIONS["chunk_bytes"]))
-    assert weights(resume(path, stream)) == weights(whole)
+    assert_same_model(resume(path, stream), whole)
 
 
 def test_a_training_told_to_stop_ends_before_the_next_chunk_and_can_go_on(tmp_path, data):
@@ -206,8 +206,54 @@ def test_a_training_told_to_stop_ends_before_the_next_chunk_and_can_go_on(tmp_pa
     )
     assert model.n_samples_seen_ == load(path).n_samples_seen_ == 2 * BLOCK
     whole = train(new_model(), open_stream(data / "x.npy", **OPTIONS))
-    assert weights(train(model, stream)) == weights(whole)
-    assert weights(resume(path, open_stream(data / "x.npy", **OPTIONS))) == weights(whole)
+    assert_same_model(train(model, stream), whole)
+    assert_same_model(resume(path, open_stream(data / "x.npy", **OPTIONS)), whole)
+
+
+def test_an_interrupt_while_the_last_checkpoint_is_written_leaves_it_written(
+    tmp_path, data, monkeypatch
+):
+    path, n_calls = tmp_path / "checkpoint.npz", []
+
+    def interrupted(*args, **options):
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            raise KeyboardInterrupt
+        save(*args, **options)
+
+    monkeypatch.setattr(loop, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(new_model(), open_stream(data / "x.npy", **OPTIONS), checkpoint=path)
+    assert load(path).n_samples_seen_ == 2 * (5 * BLOCK + 20)
+
+
+def test_a_slow_disk_does_not_get_a_checkpoint_for_every_chunk(tmp_path, data, monkeypatch):
+    n_calls, seen = [], []
+
+    def slow(*_, **__):
+        n_calls.append(1)
+        time.sleep(1.0)
+
+    def wait_once(_):
+        seen.append(1)
+        time.sleep(0.6 if len(seen) == 1 else 0)
+
+    monkeypatch.setattr(loop, "save", slow)
+    options = {"checkpoint": tmp_path / "c.npz", "every_seconds": 0.5, "on_progress": wait_once}
+    train(new_model(), open_stream(data / "x.npy", **OPTIONS), **options)
+    assert len(seen) == 12
+    assert len(n_calls) == 2  # after the first chunk, and at the end
+
+
+@pytest.mark.parametrize("output", ["pandas", "default"])
+def test_steps_may_return_frames_and_integers(data, output):
+    X = np.load(data / "x.npy")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    scaler = StandardScaler().set_output(transform=output).fit(frame)
+    rounded = FunctionTransformer(lambda rows: np.round(10 * np.asarray(rows)).astype(int)).fit(X)
+    model = train(new_model(), open_stream(X, **OPTIONS), preprocessing=[scaler, rounded])
+    assert model.components_.dtype == np.float64
+    assert model.n_samples_seen_ == 2 * len(X)
 
 
 def test_handlers_of_signals_are_left_alone(data):
@@ -242,7 +288,7 @@ def test_a_stream_that_fails_leaves_a_checkpoint_of_all_before(tmp_path, data):
     assert load(path).n_samples_seen_ == 3 * BLOCK
     broken.write_text("\n".join(rows))
     whole = train(new_model(), open_stream(data / "x.csv", **OPTIONS))
-    assert weights(resume(path, open_stream(broken, **OPTIONS))) == weights(whole)
+    assert_same_model(resume(path, open_stream(broken, **OPTIONS)), whole)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path, data):
@@ -267,7 +313,7 @@ CHILD = """
 import os, sys, time
 from hebbnmf import OnlineSNMF
 from hebbnmf.streams import open_stream
-from hebbnmf.training import resume, train
+from hebbnmf.training import loop, resume, train
 data, path, epochs, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 stream = open_stream(data, chunk_bytes=64 * 4 * 8, epochs=epochs, shuffle=True, random_state=1)
 def wait(_):
@@ -296,7 +342,7 @@ def survive_kills(folder, data, *, epochs, n_kills, seed):
             assert read(path).position is not None
     subprocess.run([*command, "0"], check=True, stdout=subprocess.DEVNULL)
     options = {**OPTIONS, "epochs": epochs, "shuffle": True}
-    assert weights(load(path)) == weights(train(new_model(), open_stream(data, **options)))
+    assert_same_model(load(path), train(new_model(), open_stream(data, **options)))
     assert [name for name in os.listdir(folder) if name.endswith(".tmp")] == []
 
 

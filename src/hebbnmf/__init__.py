@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         cost,
         datasets,
         distributed,
+        estimators,
         metrics,
         persistence,
         plots,
@@ -44,6 +45,7 @@ __all__ = [
     "cost",
     "datasets",
     "distributed",
+    "estimators",
     "metrics",
     "persistence",
     "plots",
@@ -64,4 +66,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

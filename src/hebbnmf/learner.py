@@ -1,8 +1,7 @@
 """Learner: settings, network and running cost on bare rows; what every face of the package shares.
 
-The faces (the estimator, the river adapter, training, rounds on a cluster) bring rows that they
-have checked by `check_rows` or in a way of their own, and keep names, labels and files to
-themselves.
+Callers (estimator, river adapter, training, rounds) pass rows already checked by `check_rows`;
+names, labels and files stay with them.
 """
 
 import inspect
@@ -30,10 +29,9 @@ from hebbnmf.parameters import (
     parameter,
 )
 
-__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows"]
+__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_user"]
 
-# Rows between two looks at the responses, which bounds the memory that these take: while
-# learning, and with frozen weights.
+# Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
 # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
@@ -42,7 +40,7 @@ _LARGEST_NORM2 = {
     np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
 }
 # Packages whose frames lie between a warning and the line of the user that caused it.
-_PACKAGES = ("hebbnmf", "river", "sklearn")
+_PACKAGES = ("hebbnmf", "joblib", "river", "sklearn")
 
 
 @dataclass(frozen=True)
@@ -140,19 +138,19 @@ class Learner:
         self.cost = RunningCost() if settings.track_cost else None
 
     def configure(self, settings: Settings) -> None:
-        """Go on by other settings; what was learned stays, and so does whether cost is kept."""
+        """Replace the settings; the weights stay, and the cost is tracked or not as before."""
         if settings != self.settings:
-            self.settings = settings
             self.network.rules = settings.rules(self.network.dtype)
+        self.settings = settings
 
     @property
     def state(self) -> LearnerState:
-        """Copies of all that was learned; `restore` goes on from them, bit for bit."""
+        """Copies of all that was learned; `restore` continues from them, bit for bit."""
         cost = None if self.cost is None else replace(self.cost)
         return LearnerState(self.network.state, self.network.n_samples, cost)
 
     def restore(self, state: LearnerState) -> None:
-        """Go on from a `state`, which the learner takes over, as if it had learned it itself."""
+        """Continue from a `state`, whose arrays now belong to the learner."""
         self.network.restore(state.weights, state.n_samples)
         self.cost = state.cost
 
@@ -160,14 +158,14 @@ class Learner:
         """Return rows as the network takes them, or raise ValueError; see `check_rows`."""
         return check_rows(X, self.network.dtype, self.network.n_features)
 
-    def learn(self, X: FloatArray, *, recruit: bool = True) -> Responses:
-        """Learn from samples in order, as `Network.learn` does, and keep the cost."""
-        responses = self.network.learn(X, recruit=recruit)
-        self.keep_cost(X, responses)
+    def learn(self, X: FloatArray) -> Responses:
+        """Learn from samples in order, as `Network.learn` does, and update the cost."""
+        responses = self.network.learn(X)
+        self.update_cost(X, responses)
         return responses
 
-    def keep_cost(self, X: FloatArray, responses: Responses) -> None:
-        """Add samples that were learned, and their responses, to the cost, if it is kept."""
+    def update_cost(self, X: FloatArray, responses: Responses) -> None:
+        """Add samples that were learned, and their responses, to the cost, if it is tracked."""
         Y, _, deferred = responses
         if self.cost is not None and len(deferred) < len(X):
             if deferred:
@@ -208,7 +206,7 @@ class Learner:
     def warn_unconverged(self, n_unconverged: int, n_samples: int) -> None:
         """Warn the user, once a call, that some responses did not converge."""
         if n_unconverged:
-            _warn_user(
+            warn_user(
                 f"The responses to {n_unconverged} of {n_samples} samples did not converge within "
                 f"max_sweeps={self.settings.max_sweeps}; raise max_sweeps or tol, or whiten the "
                 "data.",
@@ -222,7 +220,7 @@ class Learner:
             if X is not None:
                 norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
                 scale = f", at most {norm2**2:.3g} in these data"
-            _warn_user(
+            warn_user(
                 f"No unit was recruited: rank_penalty={self.settings.rank_penalty!r} is not below "
                 f"|x|^4 of any sample{scale}; lower it, or scale the data up.",
                 UserWarning,
@@ -230,12 +228,13 @@ class Learner:
 
 
 def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
-    """Return rows as a network of some type, and some number of features, takes them.
+    """Return X as C-contiguous rows of a dtype, or raise ValueError.
 
-    C-contiguous, of that type and finite, with norms whose fourth power is finite; ValueError
-    where this cannot be.
+    They are finite, with norms whose fourth power is finite, and have `n_features` if given.
     """
-    rows: FloatArray = np.ascontiguousarray(X)
+    rows: FloatArray = np.asarray(X, order="C")
+    if rows.ndim != 2:
+        raise ValueError(f"X has {rows.ndim} dimensions: give rows of features.")
     if rows.dtype != dtype:
         with np.errstate(over="ignore"):  # infinity is refused below
             rows = rows.astype(dtype)
@@ -269,9 +268,11 @@ def _labels(
     return labels, n_unconverged
 
 
-def _warn_user(message: str, category: type[Warning]) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called into the package, however many frames lie between."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].partition(".")[0] in _PACKAGES:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        _PACKAGES
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level + 1)

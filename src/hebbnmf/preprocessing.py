@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -313,8 +314,14 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    for step in steps:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            rows = step.transform(rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        for step in steps:
+            transformed = step.transform(rows)
+            if issparse(transformed):
+                raise TypeError(
+                    f"{type(step).__name__} returns a sparse matrix, but rows must be dense: set "
+                    "it to return dense rows."
+                )
+            rows = np.asarray(transformed)
     return rows

@@ -25,6 +25,7 @@ _OPTIONS = {
     "on_bad_row='skip'": "--on-bad-row skip",
     "pass format,": "pass --format,",
     "pass width,": "pass --width,",
+    "in this order, by columns": "in this order, by --columns",
 }
 
 
@@ -82,12 +83,10 @@ def _short_warnings() -> Iterator[None]:
     """Show each warning as one line, once."""
     shown = set()
 
-    def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
-    ) -> None:
-        if (place := (category, filename, lineno)) not in shown:
-            shown.add(place)
-            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+    def show(message: Warning | str, *_: object) -> None:
+        if (text := " ".join(str(message).split())) not in shown:
+            shown.add(text)
+            click.echo(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = cast(Any, show)

@@ -49,7 +49,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
             "features": model.n_features_in_,
             "dtype": model.components_.dtype.name,
         }
-        if model.track_cost:
+        if model.learner_.cost is not None:
             facts["cost"] = model.cost_
     elif hasattr(model, "embedding_"):
         facts |= {"samples": len(model.embedding_), "cost": float(model.cost_history_[-1])}
@@ -59,8 +59,11 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
         facts["feature_names"] = list(model.feature_names_in_)
     # Random states and init arrays are too long to print.
     plain = (bool, int, float, str, type(None))
-    parameters = model.get_params().items()
-    facts["parameters"] = {k: v if isinstance(v, plain) else "stored" for k, v in parameters}
+    parameters = model.get_params()
+    parameters.pop("n_jobs", None)  # of this machine, not of the file
+    facts["parameters"] = {
+        k: v if isinstance(v, plain) else "stored" for k, v in parameters.items()
+    }
     facts["preprocessing"] = [
         {"class": type(step).__name__, **step.get_params()} for step in file.preprocessing
     ]

@@ -59,14 +59,14 @@ def _composed(network: Network, start: NDArray[np.float64], changes: list[Change
     V, N_T, s, Yhat = network.state
     W, M = s[:, None] * V, s[:, None] * N_T.T  # in float64, whatever the network is
     K = len(start)
-    for decay, brought_W, brought_M, D, _ in changes:
+    for decay, added_W, added_M, D, _ in changes:
         with np.errstate(divide="ignore", invalid="ignore"):
             rho = np.where(D > 0, np.log1p(D / Yhat[:K]) / np.log1p(D / start), 1.0)
             kept = decay**rho
             factor = np.where(decay < 1, (1 - kept) / (1 - decay), rho)
-        W[:K] = kept[:, None] * W[:K] + factor[:, None] * brought_W
+        W[:K] = kept[:, None] * W[:K] + factor[:, None] * added_W
         M[:K] *= kept[:, None]
-        M[:K, :K] += factor[:, None] * brought_M
+        M[:K, :K] += factor[:, None] * added_M
         Yhat[:K] += D
     # Differences of nearly equal weights may leave a lateral weight below zero by a rounding.
     np.maximum(M, 0, out=M)

@@ -153,11 +153,11 @@ def open_shards(data: Data, n_shards: int, options: ReadOptions) -> Shards:
         return FileShards([fspath(path) for path in data], n_shards, options)
     shape = getattr(data, "shape", None)
     is_other = hasattr(data, "columns") or issparse(data)
-    if is_other or not (isinstance(shape, tuple) and len(shape) == 2 and data.dtype.kind in "biuf"):
+    if is_other or not (isinstance(shape, tuple) and len(shape) == 2):
         raise TypeError(
             f"data of type {type(data).__name__} cannot be divided into shards: give a "
-            "two-dimensional array of real numbers, of Dask too, or a list of paths; a frame by "
-            "its to_numpy(), or to_dask_array(lengths=True), a sparse array by its toarray()."
+            "two-dimensional array, of Dask too, or a list of paths; a frame by its to_numpy(), "
+            "or to_dask_array(lengths=True), a sparse array by its toarray()."
         )
     if np.isnan(shape[0]):
         raise ValueError(

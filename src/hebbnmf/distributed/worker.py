@@ -2,7 +2,7 @@
 
 During a round the rows of the weights undergo an affine map, ``W_i -> d W_i + b``: by Eq. (8) each
 sample keeps the share ``1 - y_i^2 / Yhat_i`` of the row, ``d`` is the product of these shares, and
-``b`` what the samples themselves brought.
+``b`` what the samples themselves added.
 """
 
 import pickle
@@ -23,8 +23,8 @@ class Change(NamedTuple):
     """The affine map of a round on the units that were sent out, and the activity it added."""
 
     decay: NDArray[np.float64]  # (K,) d
-    brought_W: FloatArray  # (K, n) b, of the feedforward weights
-    brought_M: FloatArray  # (K, K) b, of the lateral weights
+    added_W: FloatArray  # (K, n) b, of the feedforward weights
+    added_M: FloatArray  # (K, K) b, of the lateral weights
     activity: NDArray[np.float64]  # (K,) D
     cost: RunningCost | None  # of these samples alone
 
@@ -73,10 +73,10 @@ def _change(learner: Learner, X: FloatArray) -> tuple[Change, list[int], int]:
     responses = network.learn(rows, recruit=False)
     if learner.cost is not None:
         learner.cost = RunningCost()
-        learner.keep_cost(X, responses)
+        learner.update_cost(X, responses)
     after, D = network.components, network.cumulative_activity - Yhat
     decay = Yhat / (Yhat + D) if closed_form else after[:, n].astype(np.float64)
     d = decay[:, None].astype(network.dtype)
-    brought_W, brought_M = after[:, :n] - d * W, network.lateral_weights - d * M
-    change = Change(decay, brought_W, brought_M, D, learner.cost)
+    added_W, added_M = after[:, :n] - d * W, network.lateral_weights - d * M
+    change = Change(decay, added_W, added_M, D, learner.cost)
     return change, responses.deferred, responses.n_unconverged

@@ -25,9 +25,9 @@ __all__ = ["OnlineSNMF"]
 
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _N_JOBS = optional(
-    Rule("an integer other than 0", lambda value: isinstance(value, Integral) and value != 0)
+    Rule("an integer other than 0", lambda v: COUNT.holds(v) or (isinstance(v, Integral) and v < 0))
 )
-# What scikit-learn notes of the features.
+# Attributes that validate_data sets.
 _FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -81,7 +81,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     n_jobs : int or None, default=None
         Number of threads of `transform`, `predict` and `score`, which changes no result. None
-        takes all cores, but one inside a worker of joblib; -1 takes all cores anywhere.
+        takes all cores, but one inside a worker of joblib; -1 all cores, as joblib counts them.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Go on learning, from a chunk of any number of samples.
+        """Learn from one more chunk, of any number of samples.
 
         Parameters
         ----------
@@ -252,8 +252,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Y : ndarray of shape (n_samples, n_components_)
             The responses, non-negative.
         """
-        check_is_fitted(self)
-        rows = self._checked(X, reset=False)
+        rows = self._rows_to_respond_to(X)
         Y, n_unconverged, _ = self.learner_.respond(rows, self.n_jobs)
         self.learner_.warn_unconverged(n_unconverged, len(rows))
         return Y
@@ -271,8 +270,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         labels : ndarray of shape (n_samples,)
             Indices of units; -1 for a sample to which no unit responds.
         """
-        check_is_fitted(self)
-        rows = self._checked(X, reset=False)
+        rows = self._rows_to_respond_to(X)
         labels, n_unconverged = self.learner_.respond_labels(rows, self.n_jobs)
         self.learner_.warn_unconverged(n_unconverged, len(rows))
         return labels
@@ -290,7 +288,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         -------
         score : float
             ``1 - C / |X X'|^2`` with the cost C of Eq. (9): 1 if the responses have the inner
-            products of the samples, 0 if all units are silent, below 0 if silence were better.
+            products of the samples, 0 if all units are silent, below 0 if zero responses cost less.
             Samples that are all zero are explained by silence, and score 1.
 
         Examples
@@ -300,8 +298,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         >>> net.score([[3.0, 0.0], [0.0, 1.0]]), net.score([[-3.0, 0.0]])
         (1.0, 0.0)
         """
-        check_is_fitted(self)
-        rows = self._checked(X, reset=False)
+        rows = self._rows_to_respond_to(X)
         score, n_unconverged = self.learner_.score(rows, self.n_jobs)
         self.learner_.warn_unconverged(n_unconverged, len(rows))
         return score
@@ -314,7 +311,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return Settings(**{name: getattr(self, name) for name in _SETTINGS})
 
     def begin(self, n_features: int, dtype: DTypeLike = np.float64) -> Learner:
-        """Begin anew with an empty network, for a caller that brings checked, bare rows."""
+        """Reset to an empty network, for callers with checked rows; return its learner."""
         learner = Learner(self.check_parameters(), n_features, dtype)
         for name in ("labels_", "n_iter_", *_FEATURES):
             self.__dict__.pop(name, None)
@@ -367,7 +364,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return tags
 
     def _rows_to_learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        """Check parameters and data; only then make a learner, or let it go on by them."""
+        """Check parameters and data; only then make a learner, or give it the parameters."""
         changed = reset or self._has_changed()
         settings = self.check_parameters() if changed else self.learner_.settings
         rows = self._checked(X, reset=reset)
@@ -377,8 +374,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             self.learner_.configure(settings)
         return rows
 
+    def _rows_to_respond_to(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        check_parameter("n_jobs", self.n_jobs, _N_JOBS)
+        return self._checked(X, reset=False)
+
     def _has_changed(self) -> bool:
-        """Tell whether a parameter was set anew since the learner was made by the others."""
+        """Return whether a parameter has changed since the learner got its settings."""
         known = self.learner_.settings
         return any(getattr(self, name) is not getattr(known, name) for name in _SETTINGS)
 
@@ -405,7 +407,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             raise
 
     def _is_ready(self, X: object) -> TypeGuard[FloatArray]:
-        """Tell whether scikit-learn's validation, 90 us a call, would return X if it is finite."""
+        """Return whether scikit-learn's validation, 90 us a call, would return a finite X as is."""
         return (
             type(X) is np.ndarray
             and X.dtype == self.learner_.network.dtype
@@ -418,5 +420,5 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
 
 def _is_single(dtypes: Any) -> bool:
-    """Tell whether all columns of a frame are float32, whatever its library calls it."""
+    """Return whether all columns of a frame are float32, whatever its library calls it."""
     return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)

@@ -1,6 +1,5 @@
 """Offline symmetric NMF: a projected Newton method for Eq. (1), after ref. [24]."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from hebbnmf.clustering import cluster_labels
 from hebbnmf.cost import snmf_cost
 from hebbnmf.engine.state import FloatArray
+from hebbnmf.learner import warn_user
 from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, one_of
 
 __all__ = ["SymNMF"]
@@ -163,12 +163,11 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         start = self._start(similarity, len(samples))
         Y, decreases, gradient_norm = _minimize(similarity, start, self.tol, self.max_iter)
         if gradient_norm > self.tol:
-            warnings.warn(
+            warn_user(
                 f"SymNMF stopped after {len(decreases)} iterations at a projected gradient of "
                 f"{gradient_norm:.1e} where tol={self.tol:.1e}; raise max_iter={self.max_iter}, "
                 "or loosen tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         # Summed backwards from the final cost, the history keeps its digits however small that is.
         costs = np.cumsum([similarity.cost(Y), *decreases[::-1]])[::-1]

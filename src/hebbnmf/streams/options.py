@@ -1,6 +1,7 @@
 """Options of reading: which columns and rows of a source, in which format and type."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 
@@ -58,8 +59,10 @@ class ReadOptions:
     format: str | None = None  # checked where files are opened, by the formats there are
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
-        if self.columns is not None and not isinstance(self.columns, str):
-            columns = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
-            object.__setattr__(self, "columns", columns)
+        with suppress(TypeError):  # what cannot be made plain breaks its rule
+            object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+        with suppress(TypeError):
+            if self.columns is not None and not isinstance(self.columns, str):
+                columns = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
+                object.__setattr__(self, "columns", columns)
         check_fields(self)

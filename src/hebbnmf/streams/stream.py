@@ -111,15 +111,17 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         Standard input and generators cannot go back: open them anew, from their first row. Rows
         before the position do not count towards the limit.
         """
-        if self._seed_drawn and isinstance(position.get("seed"), int):
-            self._reader.seed = position["seed"]
-        for key in ("chunk_rows", "n_features", "feature_names", "seed"):
+        takes_seed = self._seed_drawn and isinstance(position.get("seed"), int)
+        keys = ("chunk_rows", "n_features", "feature_names", *(() if takes_seed else ("seed",)))
+        for key in keys:
             taken, own = position.get(key), self.position[key]
             if taken != own:
                 raise StreamError(
                     f"the position is of a stream with {key}={taken!r}, but this one has {own!r}; "
                     "open the same source with the same settings to resume."
                 )
+        if takes_seed:
+            self._reader.seed = position["seed"]
         try:
             with self._reader.readable():
                 self._epoch = operator.index(position["epoch"])
@@ -131,7 +133,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         except StreamError:
             raise
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise StreamError(f"{position!r} is no position of a stream.") from error
+            raise StreamError(f"{position!r} is not a position of a stream.") from error
         self._may_be_empty = True
         self.total = self._n_to_come()
 
@@ -144,8 +146,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         if self.n_features != n_features or (own and learned and own != learned):
             raise StreamError(
                 f"{self.name} has {describe(self.n_features, own)}, but the model learned "
-                f"{describe(n_features, learned)}; choose them, in this order, by columns "
-                "(--columns)."
+                f"{describe(n_features, learned)}; choose them, in this order, by columns."
             )
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
-"""The loop of training: read a chunk, prepare it, learn it, and now and then write a checkpoint."""
+"""The loop of training: read a chunk, prepare it, learn it, write a checkpoint when one is due."""
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.learner import check_rows
-from hebbnmf.parameters import COUNT, NON_NEGATIVE, check_parameter, optional
+from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
 from hebbnmf.preprocessing import transform_rows
@@ -21,6 +22,7 @@ from hebbnmf.streams.readers import describe
 __all__ = ["resume", "train"]
 
 _DEFAULT_SECONDS = 60.0
+_SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 
 def train(
@@ -37,7 +39,7 @@ def train(
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
-    chunk in hand is learned and the checkpoint is written.
+    current chunk is learned and the checkpoint is written.
 
     Parameters
     ----------
@@ -75,23 +77,25 @@ def train(
     >>> train(OnlineSNMF(3, rank_penalty=0.1), stream).n_samples_seen_
     900
     """
-    is_due = _Schedule(every, every_seconds)
+    schedule = _Schedule(every, every_seconds)
     run = _Run(model, stream, preprocessing, checkpoint)
+    # KeyboardInterrupt is raised in the main thread only: this one learns whole chunks.
     with ThreadPoolExecutor(1) as thread:
         try:
             while not (should_stop is not None and should_stop()):
                 rows = run.next_rows()
                 if rows is None:
                     break
-                run.learn(rows, thread)
+                thread.submit(run.learn, rows).result()
                 if on_progress is not None:
                     on_progress(len(rows))
-                if is_due(len(rows)):
+                if schedule.is_due(len(rows)):
                     run.store()
-        except BaseException:
+                    schedule.restart()
             run.store()
+        except BaseException:
+            thread.submit(run.store).result()
             raise
-    run.store()
     run.warn()
     return model
 
@@ -105,12 +109,12 @@ def resume(
     on_progress: Callable[[int], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> OnlineSNMF:
-    """Go on from the last checkpoint of `train`, to the same end as if it had never stopped.
+    """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
 
     Parameters
     ----------
     path : path
-        The checkpoint; it goes on being written.
+        The checkpoint; it is updated as training continues.
     stream : Stream
         The stream, opened as it was for `train`; it is moved to the right position.
     every, every_seconds, on_progress, should_stop
@@ -140,23 +144,22 @@ class _Schedule:
 
     def __init__(self, every: int | None, every_seconds: float | None) -> None:
         check_parameter("every", every, optional(COUNT))
-        check_parameter("every_seconds", every_seconds, optional(NON_NEGATIVE))
+        check_parameter("every_seconds", every_seconds, _SECONDS)
         self._every = np.inf if every is None else every
         if every_seconds is None:
             every_seconds = _DEFAULT_SECONDS if every is None else np.inf
         self._seconds = every_seconds
-        self._restart()
+        self.restart()
 
-    def __call__(self, n_rows: int) -> bool:
+    def restart(self) -> None:
+        """Count from now on."""
+        self._n_rows, self._start = 0, time.monotonic()
+
+    def is_due(self, n_rows: int) -> bool:
+        """Count rows; return whether a checkpoint is due."""
         self._n_rows += n_rows
         seconds = time.monotonic() - self._start
-        is_due = self._n_rows >= self._every or seconds >= self._seconds
-        if is_due:
-            self._restart()
-        return is_due
-
-    def _restart(self) -> None:
-        self._n_rows, self._start = 0, time.monotonic()
+        return self._n_rows >= self._every or seconds >= self._seconds
 
 
 @dataclass
@@ -173,7 +176,7 @@ class _Run:
         self._position = self.stream.position
         self._in_mid_chunk = False
         self._n_learned = self._n_unconverged = 0
-        if self.model.__sklearn_is_fitted__():
+        if hasattr(self.model, "learner_"):
             self.model.learner_.configure(self.model.check_parameters())
 
     def next_rows(self) -> FloatArray | None:
@@ -181,27 +184,24 @@ class _Run:
         chunk = next(self.stream, None)
         if chunk is None:
             return None
-        rows: FloatArray = transform_rows(self.preprocessing, chunk)
-        if self.model.__sklearn_is_fitted__():
+        rows = transform_rows(self.preprocessing, chunk)
+        if hasattr(self.model, "learner_"):
             rows = self.model.learner_.check_rows(rows)
         else:
-            rows = check_rows(rows, rows.dtype)
-            self.model.begin(rows.shape[1], rows.dtype)
+            dtype = np.float32 if rows.dtype == np.float32 else np.float64
+            rows = check_rows(rows, dtype)
+            self.model.begin(rows.shape[1], dtype)
         if self._names is not None:
             self.model.feature_names_in_ = np.array(self._names, dtype=object)
         return rows
 
-    def learn(self, rows: FloatArray, thread: Executor) -> None:
-        """Learn a chunk to its end, in a thread where no KeyboardInterrupt can arise."""
+    def learn(self, rows: FloatArray) -> None:
+        """Learn a chunk to its end, and note the position after it."""
         self._in_mid_chunk = True
-        learning = thread.submit(self.model.learner_.learn_labels, rows)
-        try:
-            wait([learning])
-        finally:
-            self.model.labels_, n_unconverged = learning.result()
-            self.model.n_iter_ = 1
-            self._position = self.stream.position
-            self._in_mid_chunk = False
+        self.model.labels_, n_unconverged = self.model.learner_.learn_labels(rows)
+        self.model.n_iter_ = 1
+        self._position = self.stream.position
+        self._in_mid_chunk = False
         self._n_learned += len(rows)
         self._n_unconverged += n_unconverged
 
@@ -212,7 +212,7 @@ class _Run:
             save(self.model, self.checkpoint, preprocessing=steps, position=position)
 
     def warn(self) -> None:
-        """Warn of what a whole training should not end with."""
+        """Warn of unconverged responses and of a network without units."""
         if self._n_learned:
             self.model.learner_.warn_unconverged(self._n_unconverged, self._n_learned)
             self.model.learner_.warn_without_units()
@@ -221,14 +221,14 @@ class _Run:
 def _feature_names(
     model: OnlineSNMF, stream: Stream, preprocessing: Sequence[Step]
 ) -> list[str] | None:
-    """Return the names of the features after preprocessing; refuse others than the model knows."""
+    """Return the names of the features after preprocessing; raise if the model learned others."""
     names = stream.feature_names
     for step in preprocessing:
         if names is not None and hasattr(step, "get_feature_names_out"):
             names = list(step.get_feature_names_out(names))  # refuses others than it was fitted to
         else:
             names = None
-    if model.__sklearn_is_fitted__():
+    if hasattr(model, "learner_"):
         known = getattr(model, "feature_names_in_", None)
         if not preprocessing:
             stream.require(model.n_features_in_, known)
