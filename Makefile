@@ -24,8 +24,8 @@ test: lint
 	$(BIN)/pytest -q -n auto --cov --cov-report= --cov-fail-under=0
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --cov --cov-append $(KERNEL_TESTS)
 
-# The tests on the lowest versions that pyproject.toml allows. Old libraries warn of the newer ones
-# that they use themselves, which is no defect of this package.
+# The tests on the lowest versions that pyproject.toml allows. Old releases raise DeprecationWarnings
+# about each other.
 test-oldest: export NUMBA_CACHE_DIR = $(CURDIR)/$(OLDEST)/$(KERNELS)
 test-oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning

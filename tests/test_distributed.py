@@ -155,7 +155,7 @@ def test_a_silent_unit_stays_as_it_was():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_samples_that_would_recruit_are_set_aside_and_presented_by_the_driver(schedule):
+def test_samples_that_would_recruit_are_deferred_and_presented_by_the_driver(schedule):
     X = np.zeros((400, 3))
     X[:, 0] = 2.0
     X[[250, 260, 330]] = [[0.0, 3.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
@@ -168,7 +168,7 @@ def test_samples_that_would_recruit_are_set_aside_and_presented_by_the_driver(sc
     np.testing.assert_allclose(model.components_, np.eye(3), atol=1e-12)
 
 
-def test_no_more_samples_are_set_aside_than_places_are_free(X):
+def test_no_more_samples_are_deferred_than_places_are_free(X):
     model = OnlineSNMF(8, rank_penalty=0.0).partial_fit(X[:5])
     free = 8 - model.n_components_
     outcome = outcomes_of(model, [X[5:6], X[6:]])[1]
@@ -321,7 +321,7 @@ class TestCheckpoint:
 
     def test_another_file_is_refused(self, X, threads, tmp_path):
         save(OnlineSNMF(10).fit(X), tmp_path / "net.npz")
-        with pytest.raises(ValueError, match="no checkpoint of a training in rounds"):
+        with pytest.raises(ValueError, match="not a checkpoint of a training in rounds"):
             resume(tmp_path / "net.npz", X, threads)
 
     def test_other_data_are_refused(self, X, threads, tmp_path):
@@ -365,7 +365,7 @@ class TestFiles:
         with pytest.raises(ValueError, match=f"a, b, c, d, e, but others the columns {names[0]}"):
             fit(OnlineSNMF(10), paths, threads, n_shards=3)
 
-    def test_are_read_as_told_also_when_resumed(self, long, threads, tmp_path):
+    def test_are_read_as_given_also_when_resumed(self, long, threads, tmp_path):
         paths = [
             write_csv(tmp_path / f"{i}.csv", rows, "abcde") for i, rows in enumerate([long] * 2)
         ]
@@ -433,7 +433,7 @@ class TestErrors:
             os.kill(pool.submit(os.getpid).result(), signal.SIGKILL)
             with pytest.raises(BrokenExecutor) as caught:
                 fit(OnlineSNMF(3), long, pool, n_shards=2)
-        assert "go on by resume" in caught.value.__notes__[0]
+        assert "call resume with a new pool" in caught.value.__notes__[0]
 
     def test_shuffling_is_refused(self, X, threads):
         with pytest.raises(ValueError, match="shuffle=True cannot be used on shards"):
@@ -473,7 +473,7 @@ class TestErrors:
             fit(net, np.full((100, 2), np.nan), threads, n_shards=1)
         np.testing.assert_array_equal(net.predict(frame), net.labels_)
 
-    def test_data_that_recruit_no_unit_are_told(self, X, threads):
+    def test_data_that_recruit_no_unit_are_warned_of(self, X, threads):
         with pytest.warns(UserWarning, match="No unit was recruited"):
             fit(OnlineSNMF(rank_penalty=1e9), X, threads, n_shards=2)
 
@@ -560,22 +560,22 @@ class TestResponses:
         nothing = transform(net, [tmp_path / "a.npy"])
         assert nothing.shape == nothing.compute().shape == (0, 10)
 
-    @pytest.mark.parametrize("response", [transform, predict])
-    def test_data_with_other_features_are_refused_at_once(self, X, response, tmp_path):
+    @pytest.mark.parametrize("method", [transform, predict])
+    def test_data_with_other_features_are_refused_at_once(self, X, method, tmp_path):
         frame = pd.DataFrame(X, columns=list("abcde"))
         net = OnlineSNMF(4).fit(frame)
         for columns, message in (("abced", "names should match"), ("abcd", "missing: *\n- e")):
             lazy = dd.from_pandas(frame[list(columns)], npartitions=2)
             with pytest.raises(ValueError, match=message):
-                response(net, lazy)
+                method(net, lazy)
             frame[list(columns)].to_csv(tmp_path / "x.csv", index=False)
             with pytest.raises(ValueError, match="but the model learned the columns a, b, c, d, e"):
-                response(net, [tmp_path / "x.csv"])
+                method(net, [tmp_path / "x.csv"])
         frame.to_csv(tmp_path / "x.csv", index=False)
-        found = response(net, [tmp_path / "x.csv"]).compute()
-        np.testing.assert_allclose(found, getattr(net, response.__name__)(frame), rtol=1e-9)
+        found = method(net, [tmp_path / "x.csv"]).compute()
+        np.testing.assert_allclose(found, getattr(net, method.__name__)(frame), rtol=1e-9)
         with pytest.raises(ValueError, match="4 features, but OnlineSNMF is expecting 5"):
-            response(OnlineSNMF(4).fit(X), da.from_array(X[:, :4], chunks=(100, 4)))
+            method(OnlineSNMF(4).fit(X), da.from_array(X[:, :4], chunks=(100, 4)))
 
     def test_other_data_are_refused(self, net, X):
         for data in (X, [], [1, 2]):

@@ -326,7 +326,7 @@ HEADERS = {
     "format": (lambda h: h.update(format="other"), "its format is not"),
     "no version": (lambda h: h.pop("version"), "no format version"),
     "zero version": (lambda h: h.update(version=0), "no format version"),
-    "class": (lambda h: h.update({"class": "os.system"}), "no known class"),
+    "class": (lambda h: h.update({"class": "os.system"}), "not a known class"),
     "class of another kind": (lambda h: h.update({"class": "SymNMF"}), "parameters do not fit"),
     "unhashable class": (lambda h: h.update({"class": []}), "valid"),
     "extra key": (lambda h: h.update(more=1), "other keys"),
@@ -334,7 +334,7 @@ HEADERS = {
     "infinite parameter": (lambda h: h["parameters"].update(tol=1e999), "Infinity"),
     "unknown parameter": (lambda h: h["parameters"].update(evil=1), "parameters do not fit"),
     "parameters": (lambda h: h.update(parameters=None), "parameters do not fit"),
-    "seed": (lambda h: h["parameters"].update(random_state=-1), "no seed"),
+    "seed": (lambda h: h["parameters"].update(random_state=-1), "not a seed"),
     "random state": (lambda h: h["parameters"].update(random_state={"MT19937": [1]}), "valid"),
     "n_units": (lambda h: h["state"].update(n_units=1), "'V' is not"),
     "negative": (lambda h: h["state"].update(n_units=-1), "n_units is not a count"),
@@ -375,7 +375,7 @@ INVARIANTS = {
     "N_T": (lambda N: N - 1, "negative"),
     "s": (lambda s: 0 * s, "row scales"),
     "Yhat": (lambda Yhat: -Yhat, "cumulative activity"),
-    "labels": (lambda labels: labels + 100, "labels"),
+    "labels": (lambda labels: labels + 100, "labels name units"),
     "triangle": (lambda R: R + 1, "triangle"),
 }
 

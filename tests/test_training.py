@@ -300,7 +300,7 @@ def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path, data):
 def test_what_is_no_checkpoint_is_not_resumed(tmp_path, data):
     stream = open_stream(data / "x.npy", **OPTIONS)
     save(new_model(), tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="no checkpoint"):
+    with pytest.raises(ValueError, match="not a checkpoint"):
         resume(tmp_path / "model.npz", stream)
     for options in ({"every": 0}, {"every_seconds": float("nan")}):
         with pytest.raises(ValueError, match="cannot be used"):

@@ -247,7 +247,7 @@ def _check_picture(image: ArrayLike, name: str) -> NDArray[np.generic]:
 
 @contextmanager
 def _reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
-    """Raise one error for a damaged file, whose own are of a dozen types, zlib.error among them."""
+    """Raise one error for a damaged file: libraries raise a dozen types, zlib.error among them."""
     try:
         yield
     except Exception as error:

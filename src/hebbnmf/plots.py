@@ -24,7 +24,7 @@ __all__ = [
     "plot_network",
 ]
 
-# Shapes as well as colours, so that clusters can be told apart in grey.
+# Shapes as well as colours, so that clusters can be distinguished in greyscale.
 _MARKERS = "osD^vP*Xph<>"
 
 

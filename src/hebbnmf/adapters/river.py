@@ -131,7 +131,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     ) -> Self:
         """Copy the model, with other parameters if given, and with what it learned if asked for.
 
-        What was learned goes on by the new parameters.
+        With `include_attributes`, learning continues with the new parameters.
         """
         copied: Self = super().clone(new_params, include_attributes)
         copied.learner.configure(Settings(**self._get_params() | (new_params or {})))

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
-# What the options say; which there are depends on the command line.
-Options = dict[str, Any]
+Options = dict[str, Any]  # values of the options, by name
 
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -63,16 +62,14 @@ _OPTIONS = (
     click.option("--epochs", type=_COUNT, default=1, help="Passes over DATA."),
     click.option("--shuffle", is_flag=True, help="Present the rows of each epoch in random order."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of that order."),
-    click.option("--limit", type=_COUNT, help="End after so many rows, all epochs together."),
+    click.option("--limit", type=_COUNT, help="Stop after this many rows, all epochs together."),
     click.option(
         "--watch",
         is_flag=True,
         help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
         "then save.",
     ),
-    click.option(
-        "--scale", is_flag=True, help="Standardise each column first, by a pass of its own."
-    ),
+    click.option("--scale", is_flag=True, help="Standardise each column first in a separate pass."),
     click.option("--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."),
     click.option(
         "--checkpoint",
@@ -88,7 +85,7 @@ _OPTIONS = (
     click.option(
         "--resume",
         is_flag=True,
-        help="Go on from the checkpoint: the same command again, with this flag.",
+        help="Continue from the checkpoint: the same command again, with this flag.",
     ),
 )
 
@@ -176,11 +173,11 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
-    once = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
-    if once is not None and (o["whiten"] or o["scale"]) and not o["resume"]:
+    one_pass_source = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
+    if one_pass_source is not None and (o["whiten"] or o["scale"]) and not o["resume"]:
         raise click.UsageError(
-            f"{'standard input' if once == '-' else once} can be read only once, but --whiten and "
-            "--scale take a pass of their own: write the rows to a file first."
+            f"{'standard input' if one_pass_source == '-' else one_pass_source} can be read only "
+            "once, but --whiten and --scale take separate passes: write the rows to a file first."
         )
 
 
@@ -228,7 +225,7 @@ def _read_checkpoint(
     kinds = {type(step).__name__ for step in steps}
     stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
-    # More epochs than before are welcome: they go on where the last one ended.
+    # A larger --epochs is allowed: training continues after the last one.
     for name in stored.keys() & ctx.params.keys():
         given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
         if given and ctx.params[name] != stored[name]:
@@ -246,7 +243,7 @@ def _rows_left(model: "OnlineSNMF", limit: int | None) -> int | None:
 
 
 def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
-    """Tell whether a model is to be saved at an interrupt, which is how watching ends."""
+    """Return whether a model is to be saved at an interrupt, which is how watching ends."""
     return o["watch"] and model.__sklearn_is_fitted__()
 
 

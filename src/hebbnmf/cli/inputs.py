@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions, Stream
 
 Command = Callable[..., None]
-# An unreadable file exits 1 (data), not 2 (usage), and so is found out by reading it.
+# An unreadable file exits 1 (data), not 2 (usage), so click must not test readability.
 PATH = click.Path(allow_dash=True, readable=False)
 
 
@@ -54,7 +54,7 @@ _READ_OPTIONS = (
     click.option(
         "--header/--no-header",
         default=None,
-        help="Whether CSV and TSV begin with a line of names; found out by default.",
+        help="Whether CSV and TSV begin with a line of names; detected by default.",
     ),
     click.option(
         "--format",

@@ -25,7 +25,7 @@ OUT = click.option(
     help="For fig4: a folder of pictures, a picture, a .npy or a .mat file.",
 )
 def reproduce(figure: str, quick: bool, out: Path, images: Path | None) -> None:
-    """Compute a figure of the paper anew."""
+    """Reproduce a figure of the paper."""
     if images is not None and figure != "fig4":
         raise click.UsageError(f"--images is for fig4, which shows pictures; {figure} does not.")
     run_figure(figure, out, quick=quick, **({} if images is None else {"images": images}))

@@ -11,8 +11,8 @@ __all__ = ["Interrupts"]
 class Interrupts:
     """Raises KeyboardInterrupt at SIGINT and SIGTERM in a with block, and notes which it was.
 
-    So the stack unwinds, and no unfinished file is left behind. A KeyboardInterrupt that arises
-    in a destructor is lost; `should_stop` still tells of it.
+    So the stack unwinds, and no unfinished file is left behind. Python drops exceptions
+    raised in destructors; `should_stop` still reports the signal.
     """
 
     signum: int | None = None
@@ -29,7 +29,7 @@ class Interrupts:
             signal.signal(signum, handler)
 
     def should_stop(self) -> bool:
-        """Tell whether a signal has come."""
+        """Return whether a signal has come."""
         return self.signum is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Executors: the one place where workers of one machine and of a cluster are told apart."""
+"""Executors: run a round on local workers or a Dask cluster; the only module that knows which."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
@@ -71,11 +71,10 @@ def _run_once(executor: Any, function: Any, shared: bytes, arguments: Any) -> li
                 futures.append(executor.submit(function, shared, compute(executor, part), *rest))
         return [future.result() for future in futures]
     except BrokenExecutor as error:
-        error.add_note("A pool does not replace its workers: go on by resume, with a new pool.")
+        error.add_note("A pool does not replace a dead worker: call resume with a new pool.")
         raise
     finally:
-        # After a failure, the rest of the round is of no use.
-        for future in futures:
+        for future in futures:  # after a failure, cancel the rest of the round
             future.cancel()
 
 

@@ -140,7 +140,7 @@ def _packed(learner: Learner) -> bytes:
 
 
 def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
-    """Return responses or labels, in one thread: the cluster runs a task on each of its own."""
+    """Return responses or labels, in one thread: the cluster already runs one task per thread."""
     learner: Learner = pickle.loads(packed)
     rows = learner.check_rows(X)
     values: NDArray[Any]

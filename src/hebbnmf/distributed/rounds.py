@@ -29,7 +29,7 @@ from hebbnmf.persistence import read_checkpoint, save
 
 __all__ = ["fit", "resume"]
 
-# Rows that the driver learns between two looks at whether the network still grows.
+# Rows that the driver learns before it checks again whether the network grows.
 _GROWTH_ROWS = 8 * BLOCK
 # A round presents at most 1/_PACE of the samples seen so far. Its responses come from weights that
 # do not know the rest of it; docs/scaling.md shows what is lost at 40, 10, 4 and 1.
@@ -77,9 +77,9 @@ def fit(
     model : OnlineSNMF
         The model; it is fitted from the beginning, in ``n_epochs`` passes.
     data : array, Dask array, or list of paths
-        The samples. Arrays are divided into contiguous shards, files are dealt in contiguous
-        groups and read by the workers, and the first rows of each group by the driver; see
-        `hebbnmf.streams.open_stream` for their formats.
+        The samples. Arrays are divided into contiguous shards, files are divided into
+        contiguous groups and read by the workers, and the first rows of each group by the driver;
+        see `hebbnmf.streams.open_stream` for their formats.
     executor : concurrent.futures.Executor or distributed.Client
         The workers.
     n_shards : int
@@ -158,12 +158,12 @@ def resume(
     *,
     on_progress: Callable[[int], object] | None = None,
 ) -> OnlineSNMF:
-    """Go on from the last checkpoint of `fit`, to the same end as if it had never stopped.
+    """Continue from the last checkpoint of `fit`, to the same end as if it had never stopped.
 
     Parameters
     ----------
     path : path
-        The checkpoint; it goes on being written.
+        The checkpoint; it is updated as training continues.
     data : array, Dask array, or list of paths
         The data that were given to `fit`; files are read as they were.
     executor : concurrent.futures.Executor or distributed.Client
@@ -182,7 +182,7 @@ def resume(
     shards = open_shards(data, progress.n_shards, read_options(data, progress.reading))
     if shards.extent != progress.extent:
         raise ValueError(
-            f"{path!s} is of data with {_extent_of(progress.extent)}, but these have "
+            f"{path!s} was made from data with {_extent_of(progress.extent)}, but these have "
             f"{_extent_of(shards.extent)}: give those that were given to fit."
         )
     return _Training(model, shards, executor, progress, path, on_progress).finish()
@@ -283,7 +283,7 @@ class _Training:
     def _rows_of_a_shard(self, n_active: int) -> int:
         """Return the length of the next round, in whole blocks."""
         longest = self.progress.round_rows or _LONGEST_ROUND
-        if n_active == 1:  # it learns as the serial engine does, for as long as it may
+        if n_active == 1:  # a single shard learns as the serial engine does
             return longest
         n_all = self.model.n_samples_seen_ // _PACE
         if self.progress.round_rows is None:
@@ -297,15 +297,15 @@ class _Training:
         if added > 0:
             self.progress.n_remembered = int(after.sum() * n_rows / added)
 
-    def _advance(self, shard: int, n_read: int, n_asked: int, found: Cursor) -> None:
+    def _advance(self, shard: int, n_read: int, n_asked: int, cursor: Cursor) -> None:
         """Move the cursor of a shard over rows that were read; refuse files that are not alike."""
         cursors, shards = self.progress.cursors, self.shards
-        cursors[shard] = cursors[shard] + n_read if found is None else found
+        cursors[shard] = cursors[shard] + n_read if cursor is None else cursor
         self.progress.ended[shard] = shards.has_ended(shard, cursors[shard], n_asked - n_read)
         shards.feature_names(cursors)
 
     def _complete(self) -> None:
-        """Note what a fitted model tells of its training."""
+        """Set n_iter_ and the names of features."""
         self.model.n_iter_ = self.progress.epoch + 1
         names = self.shards.feature_names(self.progress.cursors)
         if names is not None:

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class FilePart:
-    """So many rows of some files from a cursor on; the worker that gets it reads them."""
+    """The next `n_rows` rows of some files from a cursor on, read by the worker."""
 
     paths: tuple[str, ...]
     cursor: Cursor
@@ -76,7 +76,7 @@ class ArrayShards:
         return self._X[cursor : min(cursor + n_rows, self._edges[shard + 1])]
 
     def has_ended(self, shard: int, cursor: int, n_missing: int) -> bool:  # noqa: ARG002
-        """Tell whether nothing follows rows, of which so many fewer came than asked for."""
+        """Return whether the shard has ended, given how many fewer rows came than asked for."""
         return cursor >= self._edges[shard + 1]
 
     def feature_names(self, cursors: list[int]) -> None:  # noqa: ARG002
@@ -85,7 +85,7 @@ class ArrayShards:
 
 
 class FileShards:
-    """Files dealt to shards in contiguous groups; cursors are positions of streams."""
+    """Files divided among shards in contiguous groups; cursors are positions of streams."""
 
     def __init__(self, paths: list[str], n_shards: int, options: ReadOptions) -> None:
         edges = [len(paths) * w // n_shards for w in range(n_shards + 1)]
@@ -103,7 +103,7 @@ class FileShards:
         return FilePart(self._groups[shard], cursor, n_rows, self._options)
 
     def has_ended(self, shard: int, cursor: Cursor, n_missing: int) -> bool:  # noqa: ARG002
-        """Tell whether nothing follows rows, of which so many fewer came than asked for."""
+        """Return whether the shard has ended, given how many fewer rows came than asked for."""
         return n_missing > 0
 
     def feature_names(self, cursors: list[Cursor]) -> list[str] | None:
@@ -122,7 +122,7 @@ Shards = ArrayShards | FileShards
 
 
 def are_paths(data: Data) -> bool:
-    """Tell whether data are a list of files, at least one."""
+    """Return whether data are a list of files, at least one."""
     return bool(
         isinstance(data, list | tuple)
         and data
@@ -136,8 +136,8 @@ def read_options(data: Data, reading: dict[str, Any]) -> ReadOptions:
     for name, value in reading.items():
         if name not in known or not are_paths(data):
             raise TypeError(
-                f"{name}={value!r} cannot be used: there are {', '.join(known)} for lists of "
-                "files; prepare other data beforehand."
+                f"{name}={value!r} cannot be used: lists of files take {', '.join(known)}, "
+                "other data take none; convert them beforehand."
             )
     return ReadOptions(**reading)
 

@@ -12,8 +12,8 @@ from threadpoolctl import ThreadpoolController
 class _OneBlasThread:
     """Keep BLAS to one thread in a with block, also where several threads enter it.
 
-    Beside a busy neighbour a second BLAS thread makes learning three times slower, and alone it
-    gains nothing. The number of threads also decides the last bits of a product, and belongs to
+    Next to another busy process a second BLAS thread makes learning three times slower, and alone
+    it gains nothing. The number of threads also decides the last bits of a product, and belongs to
     the whole process: the first to enter sets it, the last to leave restores it.
     """
 
@@ -21,7 +21,7 @@ class _OneBlasThread:
         self.reset()
 
     def reset(self) -> None:
-        """Forget who is inside."""
+        """Reset the lock and the count of threads inside."""
         self.lock = Lock()
         self._n_inside = 0
 
@@ -50,13 +50,13 @@ _SMALL_PRODUCT = 2**18
 
 
 def one_blas_thread(*sizes: int) -> AbstractContextManager[None]:
-    """Keep BLAS to one thread for products of matrices of such sizes, one after the other."""
+    """Keep BLAS to one thread if a product of these sizes is large enough to be threaded."""
     return nullcontext() if prod(sizes) <= _SMALL_PRODUCT else ONE_BLAS_THREAD
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    import scipy.linalg.cython_blas  # noqa: F401  (the BLAS of the kernels, loaded to be found)
+    import scipy.linalg.cython_blas  # noqa: F401  (loads numba's BLAS, for threadpoolctl to find)
 
     return ThreadpoolController().select(user_api="blas")
 

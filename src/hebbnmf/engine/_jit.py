@@ -7,7 +7,7 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Everything that lets LLVM vectorise a sum, and nothing that assumes NaN away.
+# Everything that lets LLVM vectorise a sum, and nothing that assumes there are no NaN.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",

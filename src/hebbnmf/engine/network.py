@@ -111,13 +111,13 @@ class Network:
         return Weights(V.copy(), N_T.copy(), s.copy(), Yhat.copy())
 
     def restore(self, weights: Weights, n_samples: int) -> None:
-        """Go on from a `state`, as if the network had seen the samples itself."""
+        """Continue from a `state`."""
         self._weights = weights
         self.n_units = len(weights.s)
         self.n_samples = n_samples
 
     def add_features(self, n_new: int) -> None:
-        """Widen the samples by features that were zero so far, as exactly their weights are."""
+        """Add features that were zero in all samples so far: their weights are exactly zero."""
         if n_new:
             self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
             self.n_features += n_new
@@ -130,9 +130,9 @@ class Network:
         X : ndarray of shape (n_samples, n_features)
             The samples.
         recruit : bool, default=True
-            Whether samples may recruit units, Eq. (5). If not, those that would are deferred, as
-            many as there are free places: they are not learned, and their rows of Y are zero. When
-            the deferred ones fill the network, the rest is learned as by a full network.
+            Whether samples may recruit units, Eq. (5). If not, samples that would are deferred,
+            at most one for each free unit: they are not learned, and their rows of Y are zero.
+            Later ones are learned as by a full network.
 
         Returns
         -------
@@ -142,11 +142,10 @@ class Network:
         Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
         n_unconverged = start = 0
         deferred: list[int] = []
-        # Upper bound on units after this call, so that the choice of BLAS threads does not depend
-        # on chunking.
+        # Bound on units after this call: the choice of BLAS threads must not depend on chunking.
         n_rows = min(len(X), BLOCK)
-        most = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
-        with one_blas_thread(self.n_features, n_rows, most):
+        n_units_bound = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
+        with one_blas_thread(self.n_features, n_rows, n_units_bound):
             while start < len(X):
                 rows = _writable(X[start : start + BLOCK])
                 n_free = self.rules.max_units - self.n_units - len(deferred)
@@ -205,7 +204,7 @@ class Network:
         return Weights(V[:K], np.ascontiguousarray(N_T[:K, :K]), s[:K], Yhat[:K])
 
     def _reserve(self, n_units: int) -> None:
-        """Make room for so many units, up to the largest number; room grows by doubling."""
+        """Make room for `n_units` units, at most ``max_units``; capacity doubles."""
         n_units = max(self.n_units, min(n_units, self.rules.max_units))
         room = len(self._weights.s)
         if n_units > room:

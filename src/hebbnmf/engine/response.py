@@ -150,7 +150,7 @@ def respond_in_order(
 
 @jit
 def axpy(a: Scalar, x: FloatArray, y: FloatArray, size: int) -> None:
-    """y[:size] += a * x[:size]."""
+    """Add ``a * x[:size]`` to ``y[:size]``."""
     for i in range(size):
         y[i] += a * x[i]
 

@@ -1,7 +1,7 @@
 """The records that kernels pass around, and the types of their arrays.
 
-A kernel takes few records instead of many arrays; numba compiles a NamedTuple of arrays as if
-each had been passed by itself. Nothing here imports numba: streams read files in blocks too.
+A kernel takes few records instead of many arrays; numba compiles a NamedTuple of arrays as if each
+had been passed by itself. This module does not import numba, since `hebbnmf.streams` needs BLOCK.
 """
 
 from typing import Any, NamedTuple

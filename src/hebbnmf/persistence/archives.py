@@ -21,9 +21,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.persistence.atomic import replacing
 
-__all__ = ["HEADER", "Archive", "Arrays", "Json", "ModelFileError", "is_count", "write_archive"]
+__all__ = ["Archive", "Arrays", "Json", "ModelFileError", "is_count", "write_archive"]
 
-HEADER = "model.json"
+_HEADER = "model.json"
 Json = Any  # what JSON can hold; a file may hold anything there
 Arrays = dict[str, NDArray[Any]]
 
@@ -44,7 +44,7 @@ def write_archive(path: str | PathLike[str], header: Mapping[str, Json], arrays:
     }
     text = json.dumps({**header, "arrays": table}, indent=1, allow_nan=False)
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_member(HEADER), text.encode())
+        archive.writestr(_member(_HEADER), text.encode())
         for name, array in portable.items():
             with archive.open(_member(name + ".npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -134,7 +134,7 @@ class Archive:
         return tuple(state[name] for name in names)
 
     def finish(self) -> None:
-        """Refuse arrays that nothing asked for."""
+        """Raise if an array was not read."""
         self.require(not self._unread, f"it holds unknown arrays: {sorted(self._unread)}")
 
     def require(self, holds: bool, problem: str) -> None:
@@ -152,7 +152,7 @@ class Archive:
         except (ModelFileError, MemoryError):
             raise
         except Exception as error:
-            # A damaged offset makes zipfile seek to nowhere, which the system calls invalid.
+            # A damaged offset makes zipfile seek to an invalid one: EINVAL.
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise
             self.require(False, str(error) or type(error).__name__)
@@ -171,32 +171,32 @@ class Archive:
         self.require(sum(member.file_size for member in members) <= size, "members exceed the file")
 
     def _read_header(self) -> dict[str, Json]:
-        self.require(HEADER in self._zip.namelist(), f"{HEADER} is missing")
-        text = self._zip.read(HEADER).decode("utf-8")
+        self.require(_HEADER in self._zip.namelist(), f"{_HEADER} is missing")
+        text = self._zip.read(_HEADER).decode("utf-8")
         header = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
-        self.require(isinstance(header, dict), f"{HEADER} is not an object")
+        self.require(isinstance(header, dict), f"{_HEADER} is not an object")
         table = header.pop("arrays", None)
         self.require(
             isinstance(table, dict) and all(isinstance(entry, dict) for entry in table.values()),
-            f"{HEADER} has no table of arrays",
+            f"{_HEADER} has no table of arrays",
         )
         self._table: dict[str, dict[str, Json]] = table
         self._unread = set(table)
-        expected = {HEADER, *(name + ".npy" for name in table)}
+        expected = {_HEADER, *(name + ".npy" for name in table)}
         self.require(set(self._zip.namelist()) == expected, "members and table of arrays differ")
         return dict(header)
 
 
 def is_count(value: object) -> bool:
-    """Tell whether a value from JSON is an integer that counts something."""
+    """Return whether a value from JSON is an integer that counts something."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{HEADER} holds {constant}, which is not JSON")
+    raise ValueError(f"{_HEADER} holds {constant}, which is not JSON")
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError(f"{HEADER} has a key twice")
+        raise ValueError(f"{_HEADER} has a key twice")
     return dict(pairs)

@@ -31,7 +31,7 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         os.replace(temporary, target)
     except OSError as error:
         if error.filename not in (None, str(temporary)):
-            raise  # of another file, which the caller reads meanwhile
+            raise  # the error is about a file that the caller reads
         problem = (
             f"was not written, and what was there before is unchanged: {error.strerror or error}"
         )

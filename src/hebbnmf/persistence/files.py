@@ -51,10 +51,11 @@ def save(
     preprocessing: Sequence[Step] = (),
     position: dict[str, Json] | None = None,
 ) -> None:
-    """Write a model to a file that goes on learning, once loaded, as if it had never stopped.
+    """Write a model to a file; once loaded, it continues to learn as if never stopped.
 
     The file appears whole or not at all: whatever was at `path` stays until the new file is
-    safely on disk. It holds no code and no pickle.
+    safely on disk. It holds no code and no pickle. Parameters set since the model last learned act
+    at once in the loaded model.
 
     Parameters
     ----------
@@ -157,13 +158,13 @@ def read(path: str | PathLike[str]) -> ModelFile:
 def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Checkpoint:
     """Read the checkpoint of a training, and remove what killed writers of it have left.
 
-    Refuse a model that is none, and one of `hebbnmf.distributed.fit` unless `rounds` are wanted.
+    Raise ValueError for a file that is not a checkpoint, or is one of the other kind of training.
     """
     model, preprocessing, position, _ = read(path)
     if position is None or ("rounds" in position) != rounds or not isinstance(model, OnlineSNMF):
         kind = "a training in rounds" if rounds else "a training on a stream"
         raise ValueError(
-            f"{path!s} is a model but no checkpoint of {kind}: it cannot be resumed; begin anew."
+            f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; begin anew."
         )
     remove_leftovers(path)
     return Checkpoint(model, preprocessing, position)

@@ -38,7 +38,7 @@ def pack_model(model: Model, arrays: Arrays) -> State:
 def unpack_model(archive: Archive, header: State) -> Model:
     """Make a model from its description and its arrays."""
     name, state, names = header["class"], header["state"], header["feature_names"]
-    archive.require(name in list(_KINDS), f"{name!r} is no known class")
+    archive.require(name in list(_KINDS), f"{name!r} is not a known class")
     kind = _KINDS[name]
     known = kind.model().get_params()
     model = kind.model(**unpack_parameters(archive, known, header["parameters"]))
@@ -96,7 +96,9 @@ def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
     archive.require(bool((weights.s > 0).all()), "row scales are not positive")
     archive.require(bool((weights.Yhat > 0).all()), "cumulative activity is not positive")
     labels = archive.array("labels", (n_labels,), np.int64)
-    archive.require(bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels are no units")
+    archive.require(
+        bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels name units that do not exist"
+    )
     cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
     model.begin(n, dtype).restore(LearnerState(weights, n_samples, cost))
     if n_labels:  # a training in rounds gives none

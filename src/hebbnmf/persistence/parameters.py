@@ -60,7 +60,7 @@ def _pack_random_state(state: np.random.RandomState) -> dict[str, Json]:
 
 
 def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> dict[str, Json]:
-    """Return the parameters of a model that has those names, which nobody has checked yet."""
+    """Return the parameters of a model that has those names; their values are not checked yet."""
     wanted = set(names) - _NOT_STORED
     archive.require(isinstance(plain, dict) and set(plain) == wanted, "parameters do not fit")
     values = dict(plain)
@@ -71,7 +71,7 @@ def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> di
         values["random_state"].set_state(("MT19937", *(state[key] for key in keys)))
     else:
         archive.require(
-            state is None or (is_count(state) and state < 2**32), "random_state is no seed"
+            state is None or (is_count(state) and state < 2**32), "random_state is not a seed"
         )
     if isinstance(values.get("init"), dict):
         shape = archive.shape("init")

@@ -91,9 +91,10 @@ def unpack_step(archive: Archive, plain: Json, i: int) -> Step:
             step.scale_ is None
         ) != step.with_std
         archive.require(whole, f"arrays of step {i} do not fit its parameters")
-        archive.require(step.scale_ is None or step.scale_.min() > 0, f"scales of step {i} vanish")
+        archive.require(
+            step.scale_ is None or step.scale_.min() > 0, f"a scale of step {i} is not positive"
+        )
     step.n_features_in_ = n
     if known.arrays:
-        # Of numpy's own integers, as scikit-learn looks for its shape.
-        step.n_samples_seen_ = np.int64(n_samples)
+        step.n_samples_seen_ = np.int64(n_samples)  # a numpy integer: scikit-learn reads its shape
     return step

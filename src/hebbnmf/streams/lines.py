@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-# Bytes taken at a time from a source that is followed, and seconds between two looks at its end.
+# Bytes taken at a time from a source that is followed, and seconds between polls for new data.
 _PIECE = 2**20
 _PAUSE = 0.1
 
@@ -70,7 +70,7 @@ class Lines:
                 pass
             found = self.byte == byte
         if not found:
-            raise EOFError(f"the position to go to, byte {byte}, cannot be reached in it")
+            raise EOFError(f"it has no byte {byte}, where the position is")
         self.byte, self.line = byte, line
 
     def close(self) -> None:

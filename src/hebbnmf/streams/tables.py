@@ -34,7 +34,7 @@ class _TableReader(FileReader, BlockReader):
         with self.readable():
             schema = self._open_table()
         types = self._arrow.types
-        # pandas stores the index of a frame in such columns; it is no feature.
+        # pandas stores the index of a frame in such columns; it is not a feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
         self._set_features(len(names), names)
         self._chosen = None  # batches hold only the chosen columns
