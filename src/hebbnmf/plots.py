@@ -148,16 +148,14 @@ def plot_cost(X: ArrayLike, Y: ArrayLike, *, ax: Axes | None = None) -> Axes:
     'samples T'
     """
     X, Y = np.asarray(X), np.asarray(Y)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    cost, silent_cost = RunningCost(), RunningCost()
+    ax = _axes(ax)
+    cost = RunningCost()
     T, shares = [], []
     for rows in np.array_split(np.arange(len(X)), min(len(X), 100)):
         cost.update(X[rows], Y[rows])
-        silent_cost.update(X[rows], Y[rows, :0])
-        if silent_cost.value > 0:
+        if (silent_value := cost.silent_value) > 0:
             T.append(cost.n_samples)
-            shares.append(cost.value / silent_cost.value)
+            shares.append(cost.value / silent_value)
     ax.plot(T, shares, "k-")
     ax.set(xlabel="samples T", ylabel="cost (9) / cost of zero responses", ylim=(0, None))
     return ax

@@ -290,20 +290,10 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
 
 
 def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:
-    """Pass rows through fitted steps, in order.
+    """Pass rows through fitted steps, the first one first; there may be none.
 
     Streams give bare arrays and compare column names once, so scikit-learn's warning about
     missing feature names is ignored.
-
-    Parameters
-    ----------
-    steps : iterable of transformers
-        The fitted steps, the first one first; may be empty.
-    rows : ndarray of shape (n_samples, n_features)
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features_out)
 
     Examples
     --------

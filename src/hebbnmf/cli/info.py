@@ -59,8 +59,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
         facts["feature_names"] = list(model.feature_names_in_)
     # Random states and init arrays are too long to print.
     plain = (bool, int, float, str, type(None))
-    parameters = model.get_params()
-    parameters.pop("n_jobs", None)  # of this machine, not of the file
+    parameters = {k: v for k, v in model.get_params().items() if k != "n_jobs"}  # not in the file
     facts["parameters"] = {
         k: v if isinstance(v, plain) else "stored" for k, v in parameters.items()
     }

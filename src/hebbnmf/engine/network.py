@@ -36,12 +36,9 @@ _RESPONSE_BLOCK = 264
 class Responses(NamedTuple):
     """What a network returns for some samples."""
 
-    Y: FloatArray
-    """Activities, one row a sample and one column a unit."""
-    n_unconverged: int
-    """Number of samples whose response stopped at ``max_sweeps``."""
-    deferred: list[int]
-    """Rows that were not learned, because they would have recruited a unit."""
+    Y: FloatArray  # activities, one row a sample and one column a unit
+    n_unconverged: int  # samples whose response stopped at max_sweeps
+    deferred: list[int]  # rows that were not learned, because they would have recruited a unit
 
 
 class Network:

@@ -7,13 +7,9 @@ import hebbnmf
 
 __all__ = ["library_versions"]
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-
 
 def library_versions() -> dict[str, str]:
     """Return the versions of hebbnmf, Python and the libraries, by name."""
-    return {
-        "hebbnmf": hebbnmf.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in _LIBRARIES},
-    }
+    libraries = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+    own = {"hebbnmf": hebbnmf.__version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in libraries}
