@@ -373,7 +373,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(folder, signum):
         _, stderr = process.communicate()
     assert process.returncode == 128 + signum
     assert stderr.decode() == (
-        "Interrupted: go on from part.npz by the same command with --resume.\n"
+        "Interrupted: run the same command with --resume to continue from part.npz.\n"
     )
     assert not Path("m.npz").exists()
     assert load("part.npz").n_samples_seen_ == 72

@@ -750,7 +750,7 @@ def test_options_are_given_as_a_record_or_as_keywords(X):
 
 
 def test_an_unknown_keyword_is_named_with_those_known(X):
-    with pytest.raises(TypeError, match=r"colums=\[0\] .* takes chunk_bytes, .*limit.*, columns"):
+    with pytest.raises(TypeError, match=r"colums=\[0\] cannot .* are columns, header"):
         open_stream(X, colums=[0])
 
 

@@ -249,5 +249,5 @@ def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
 
 def _kept(output: str, model: "OnlineSNMF", o: Options) -> str:
     if o["checkpoint"] is not None:
-        return f"go on from {o['checkpoint']} by the same command with --resume"
+        return f"run the same command with --resume to continue from {o['checkpoint']}"
     return f"{output} is written" if _is_watched(model, o) else "nothing is written"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.distributed.shards import Data, are_paths, read_options
+from hebbnmf.distributed.shards import Data, are_paths, file_options
 from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.learner import Learner
 from hebbnmf.streams import ReadOptions, open_stream
@@ -53,7 +53,7 @@ def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     >>> predict(net, X).compute().tolist()
     [0, 1, -1]
     """
-    return _map(model, data, read_options(data, reading), labels=False)
+    return _map(model, data, file_options(data, reading), labels=False)
 
 
 def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
@@ -69,7 +69,7 @@ def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     Dask array or series
         The labels of `OnlineSNMF.predict`, not yet computed; a series for a frame.
     """
-    return _map(model, data, read_options(data, reading), labels=True)
+    return _map(model, data, file_options(data, reading), labels=True)
 
 
 def _map(model: OnlineSNMF, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:

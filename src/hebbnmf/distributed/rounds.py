@@ -16,8 +16,8 @@ from hebbnmf.distributed.shards import (
     Cursor,
     Data,
     Shards,
+    file_options,
     open_shards,
-    read_options,
     read_part,
 )
 from hebbnmf.distributed.worker import learn_shard
@@ -136,7 +136,7 @@ def fit(
             "shuffle=True cannot be used on shards, which are read in order: shuffle the data "
             "beforehand, and set it to False."
         )
-    shards = open_shards(data, int(n_shards), read_options(data, reading))
+    shards = open_shards(data, int(n_shards), file_options(data, reading))
     progress = _Progress(
         n_shards=int(n_shards),
         round_rows=None if round_rows is None else -(-int(round_rows) // BLOCK) * BLOCK,
@@ -179,7 +179,7 @@ def resume(
     check_executor(executor)
     model, _, position = read_checkpoint(path, rounds=True)
     progress = _Progress(**position["rounds"])
-    shards = open_shards(data, progress.n_shards, read_options(data, progress.reading))
+    shards = open_shards(data, progress.n_shards, file_options(data, progress.reading))
     if shards.extent != progress.extent:
         raise ValueError(
             f"{path!s} was made from data with {_extent_of(progress.extent)}, but these have "

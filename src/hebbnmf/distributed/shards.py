@@ -1,6 +1,6 @@
 """Shards: the data of a training in parts, each read in order by one worker at a time."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.streams import ReadOptions, open_stream
+from hebbnmf.streams.options import read_options
 from hebbnmf.streams.readers import describe
 
 Data = Any  # an array of numpy or Dask, a Dask frame, or a list of paths
@@ -130,16 +131,12 @@ def are_paths(data: Data) -> bool:
     )
 
 
-def read_options(data: Data, reading: dict[str, Any]) -> ReadOptions:
+def file_options(data: Data, reading: dict[str, Any]) -> ReadOptions:
     """Return options of reading, given as keywords; they are for files alone."""
-    known = [field.name for field in fields(ReadOptions)]
-    for name, value in reading.items():
-        if name not in known or not are_paths(data):
-            raise TypeError(
-                f"{name}={value!r} cannot be used: lists of files take {', '.join(known)}, "
-                "other data take none; convert them beforehand."
-            )
-    return ReadOptions(**reading)
+    if reading and not are_paths(data):
+        name, value = next(iter(reading.items()))
+        raise TypeError(f"{name}={value!r} cannot be used: options of reading are for files.")
+    return read_options(reading)
 
 
 def open_shards(data: Data, n_shards: int, options: ReadOptions) -> Shards:

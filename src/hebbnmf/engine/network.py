@@ -29,6 +29,8 @@ from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
 from hebbnmf.engine.blocks import learn_block, respond_block
 from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights, empty_weights
 
+__all__ = ["Network", "Responses"]
+
 # Samples that one thread responds to at a time.
 _RESPONSE_BLOCK = 264
 

@@ -8,7 +8,7 @@ from sklearn.utils import check_array
 
 from hebbnmf.engine.state import FloatArray
 
-__all__ = ["GaborFits", "fit_gabors"]
+__all__ = ["GaborFits", "filter_sides", "fit_gabors"]
 
 # A Gabor function's envelope spans three pixels at half height: 2.355 * 1.25. A standard deviation
 # of 1.1 would explain half the variance of a single bright pixel.

@@ -3,7 +3,7 @@
 import glob
 import secrets
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,7 +15,7 @@ from hebbnmf.engine.state import BLOCK
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.streams.arrays import ArrayReader, IterableReader
 from hebbnmf.streams.formats import format_of, known_formats, reader_of
-from hebbnmf.streams.options import ReadOptions
+from hebbnmf.streams.options import ReadOptions, read_options
 from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
 from hebbnmf.streams.readers import BadRows, IndexedReader, Reader, StreamError
 from hebbnmf.streams.stream import Stream
@@ -86,7 +86,12 @@ def open_stream(
     >>> next(stream).shape, stream.n_rows, stream.total
     ((10, 2), 100, 10)
     """
-    options = _collect(options, reading)
+    if options is None:
+        options = read_options(reading)
+    elif reading:
+        raise TypeError(
+            f"options and {', '.join(reading)} cannot be used together: set them in the record."
+        )
     check_parameter("epochs", epochs, COUNT)
     check_parameter("limit", limit, _LIMIT)
     if follow and (shuffle or epochs > 1):
@@ -114,22 +119,6 @@ def open_stream(
         allow_empty=allow_empty,
         seed_drawn=shuffle and random_state is None,
     )
-
-
-def _collect(options: ReadOptions | None, reading: dict[str, Any]) -> ReadOptions:
-    """Return the options of reading, given as a record or as keywords."""
-    known = [*(open_stream.__kwdefaults__ or ()), *(field.name for field in fields(ReadOptions))]
-    for name in reading.keys() - known:
-        raise TypeError(
-            f"{name}={reading[name]!r} cannot be used: open_stream takes {', '.join(known)}."
-        )
-    if options is None:
-        return ReadOptions(**reading)
-    if reading:
-        raise TypeError(
-            f"options and {', '.join(reading)} cannot be used together: set them in the record."
-        )
-    return options
 
 
 def _open_source(source: object, options: ReadOptions, *, follow: bool, indexed: bool) -> Reader:

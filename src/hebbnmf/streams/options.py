@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from hebbnmf.parameters import COUNT, Rule, check_fields, one_of, optional, parameter
 
-__all__ = ["ReadOptions"]
+__all__ = ["ReadOptions", "read_options"]
 
 _COLUMNS = Rule("a list of at least one name or number", lambda v: isinstance(v, tuple) and v != ())
 _HEADER = Rule("'auto', True or False", lambda v: v == "auto" or isinstance(v, bool))
@@ -66,3 +67,13 @@ class ReadOptions:
                 columns = tuple(c if isinstance(c, str) else index(c) for c in self.columns)
                 object.__setattr__(self, "columns", columns)
         check_fields(self)
+
+
+def read_options(reading: dict[str, Any]) -> ReadOptions:
+    """Make a record of keywords; refuse one that is none of its fields."""
+    known = [field.name for field in fields(ReadOptions)]
+    for name in reading.keys() - known:
+        raise TypeError(
+            f"{name}={reading[name]!r} cannot be used: options of reading are {', '.join(known)}."
+        )
+    return ReadOptions(**reading)
