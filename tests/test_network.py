@@ -16,7 +16,7 @@ from hebbnmf import Network, Settings
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.engine import network
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
-from hebbnmf.engine.blocks import learn_block, respond_block
+from hebbnmf.engine.blocks import learn_rows, respond_rows
 from hebbnmf.engine.response import FEW_UNITS
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
@@ -45,7 +45,7 @@ def exact(X, m, rank_penalty, schedule=(None, 1.0)):
 def test_the_working_set_of_a_large_network_gives_the_responses_of_the_oracle(schedule):
     X = make_sparse_sources(100, 50, random_state=0)
     net = exact(X, 90, 0.0, schedule)
-    Y, n_unconverged, _ = net.learn(X.copy())
+    Y, _, n_unconverged, _ = net.learn(X.copy())
     assert net.n_units == 90 > FEW_UNITS
     assert n_unconverged == 0
     expected, W, M, Yhat = online_snmf(X.copy(), 90, 0.0, initial=schedule[0], gain=schedule[1])
@@ -80,7 +80,7 @@ def test_responses_that_converge_slowly_are_those_of_a_direct_solver():
     net.learn(X)
     assert net.n_units == 80
     few = X[:25]
-    Y, n_unconverged, _ = net.respond(few)
+    Y, _, n_unconverged, _ = net.respond(few)
     assert n_unconverged == 0
     Yhat = net.cumulative_activity[:, None]
     L = np.linalg.cholesky(Yhat * (np.eye(80) + net.lateral_weights))
@@ -162,14 +162,14 @@ def test_read_only_data_and_weights_compile_no_second_kernel(tmp_path):
     net = make(5, 10)
     net.learn(X)
     net.respond(X)
-    compiled = [len(kernel.nopython_signatures) for kernel in (learn_block, respond_block)]
+    compiled = [len(kernel.nopython_signatures) for kernel in (learn_rows, respond_rows)]
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     joblib.dump(net, tmp_path / "net")
     again = joblib.load(tmp_path / "net", mmap_mode="r")
     np.testing.assert_array_equal(again.learn(mapped).Y, net.learn(X).Y)
     np.testing.assert_array_equal(again.respond(mapped).Y, net.respond(X).Y)
-    assert [len(k.nopython_signatures) for k in (learn_block, respond_block)] == compiled
+    assert [len(k.nopython_signatures) for k in (learn_rows, respond_rows)] == compiled
 
 
 def test_learning_in_several_threads_leaves_the_threads_of_blas_as_they_were():
@@ -251,7 +251,7 @@ def test_samples_that_would_recruit_are_deferred_and_the_others_learned(schedule
     # Room for two more, and a threshold that only the new direction exceeds.
     grown.rules = grown.rules._replace(max_units=grown.n_units + 2, threshold=5000.0)
     net, other = (pickle.loads(pickle.dumps(grown)) for _ in range(2))
-    Y, _, deferred = net.learn(rest, recruit=False)
+    Y, _, _, deferred = net.learn(rest, recruit=False)
     assert deferred == [40, 41]  # the third finds the places taken
     assert (net.n_units, net.n_samples) == (grown.n_units, 198)
     assert not Y[deferred].any()

@@ -6,7 +6,6 @@ names, labels and files stay with them.
 
 import inspect
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from hebbnmf.clustering import cluster_labels
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
@@ -128,7 +126,7 @@ class Learner:
     array([[2., 0.],
            [0., 1.],
            [2., 0.]])
-    >>> learner.respond_labels(np.array([[3.0, 0.1], [-1.0, 0.0]]))[0].tolist()
+    >>> learner.respond(np.array([[3.0, 0.1], [-1.0, 0.0]])).labels.tolist()
     [0, -1]
     """
 
@@ -158,36 +156,28 @@ class Learner:
         """Return rows as the network takes them, or raise ValueError; see `check_rows`."""
         return check_rows(X, self.network.dtype, self.network.n_features)
 
-    def learn(self, X: FloatArray) -> Responses:
+    def learn(self, X: FloatArray, *, keep: bool = True) -> Responses:
         """Learn from samples in order, as `Network.learn` does, and update the cost."""
-        responses = self.network.learn(X)
-        self.update_cost(X, responses)
-        return responses
+        if keep or self.cost is None:
+            responses = self.network.learn(X, keep=keep)
+            self.update_cost(X, responses)
+            return responses
+        # The cost needs responses: of a batch at a time.
+        parts = [self.learn(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
+        labels = np.concatenate([part.labels for part in parts])
+        return Responses(parts[-1].Y[:0], labels, sum(part.n_unconverged for part in parts), [])
 
     def update_cost(self, X: FloatArray, responses: Responses) -> None:
         """Add samples that were learned, and their responses, to the cost, if it is tracked."""
-        Y, _, deferred = responses
+        Y, deferred = responses.Y, responses.deferred
         if self.cost is not None and len(deferred) < len(X):
             if deferred:
                 X, Y = (np.delete(rows, deferred, axis=0) for rows in (X, Y))
             self.cost.update(X, Y)
 
-    def learn_labels(self, X: FloatArray) -> tuple[NDArray[np.intp], int]:
-        """Learn from samples in order; return their labels and the number of unconverged ones.
-
-        The responses themselves are not kept, which would take units times samples.
-        """
-        return _labels(X, BATCH, self.learn)
-
-    def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
+    def respond(self, X: FloatArray, n_jobs: int | None = None, *, keep: bool = True) -> Responses:
         """Respond to samples with frozen weights, as `Network.respond` does."""
-        return self.network.respond(X, n_jobs)
-
-    def respond_labels(
-        self, X: FloatArray, n_jobs: int | None = None
-    ) -> tuple[NDArray[np.intp], int]:
-        """Label samples with frozen weights, as `learn_labels` does while learning."""
-        return _labels(X, _FROZEN_BATCH, lambda rows: self.respond(rows, n_jobs))
+        return self.network.respond(X, n_jobs, keep=keep)
 
     def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
         """Return the explained similarity, see `OnlineSNMF.score`, and the unconverged count."""
@@ -197,9 +187,9 @@ class Learner:
         n_unconverged = 0
         for start in range(0, len(X), _FROZEN_BATCH):
             rows = X[start : start + _FROZEN_BATCH]
-            Y, failed, _ = self.respond(rows, n_jobs)
-            cost.update(np.ldexp(rows, -exponent), np.ldexp(Y, -exponent))
-            n_unconverged += failed
+            responses = self.respond(rows, n_jobs)
+            cost.update(np.ldexp(rows, -exponent), np.ldexp(responses.Y, -exponent))
+            n_unconverged += responses.n_unconverged
         whole = cost.silent_value
         return (1 - cost.value / whole if whole > 0 else 1.0), n_unconverged
 
@@ -253,19 +243,6 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
         f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} for "
         f"{rows.dtype}: divide X by a factor, and rank_penalty by its fourth power."
     )
-
-
-def _labels(
-    X: FloatArray, size: int, respond: Callable[[FloatArray], Responses]
-) -> tuple[NDArray[np.intp], int]:
-    labels = np.empty(len(X), np.intp)
-    n_unconverged = 0
-    for start in range(0, len(X), size):
-        rows = slice(start, start + size)
-        Y, failed, _ = respond(X[rows])
-        labels[rows] = cluster_labels(Y)
-        n_unconverged += failed
-    return labels, n_unconverged
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf.clustering import cluster_labels
+from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.learner import Learner, Settings, check_rows
 
@@ -107,23 +107,23 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
 
     def transform_one(self, x: Sample) -> dict[Hashable, float]:
         """Return the activity of each unit recruited so far, as ``unit0``, ``unit1`` and so on."""
-        Y = self._respond(x, _row(x))
+        Y = self._respond(x, _row(x)).Y
         return dict(zip(_unit_names(Y), Y[0].tolist(), strict=True))
 
     def transform_many(self, X: Frame) -> Frame:
         """Return the responses to the rows of a frame, as a frame of its library and index."""
         frame = into_frame(X)
-        Y = self._respond(frame.columns, to_numpy(frame))
+        Y = self._respond(frame.columns, to_numpy(frame)).Y
         return to_native_frame(Y, columns=_unit_names(Y), like=frame)
 
     def predict_one(self, x: Sample) -> int:
         """Name the unit that responds to a sample most strongly; -1 where all are silent."""
-        return int(cluster_labels(self._respond(x, _row(x)))[0])
+        return int(self._respond(x, _row(x)).labels[0])
 
     def predict_many(self, X: Frame) -> Frame:
         """Name the units of `predict_one` for the rows of a frame, as a series of its library."""
         frame = into_frame(X)
-        labels = cluster_labels(self._respond(frame.columns, to_numpy(frame)))
+        labels = self._respond(frame.columns, to_numpy(frame)).labels
         return to_native_series(labels, name="label", like=frame)
 
     def clone(
@@ -142,18 +142,19 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         network = self.learner.network
         self.columns = columns
         network.add_features(len(columns) - network.n_features)
-        self.learner.warn_unconverged(self.learner.learn(rows).n_unconverged, len(rows))
+        responses = self.learner.learn(rows, keep=False)
+        self.learner.warn_unconverged(responses.n_unconverged, len(rows))
 
-    def _respond(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
+    def _respond(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> Responses:
         columns, rows = self._placed(names, values)
         network = self.learner.network
         if len(columns) > network.n_features:
             # Features not learned from are still part of |x|^2 in Eq. (6).
             network = copy.copy(network)
             network.add_features(len(columns) - network.n_features)
-        Y, n_unconverged, _ = network.respond(rows)
-        self.learner.warn_unconverged(n_unconverged, len(rows))
-        return Y
+        responses = network.respond(rows)
+        self.learner.warn_unconverged(responses.n_unconverged, len(rows))
+        return responses
 
     def _placed(
         self, names: Iterable[Hashable], values: NDArray[np.float64]

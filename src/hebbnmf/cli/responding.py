@@ -11,7 +11,7 @@ from hebbnmf.cli.outputs import check_output, open_output
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hebbnmf.engine.state import FloatArray
+    from hebbnmf.engine.network import Responses
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
@@ -33,9 +33,9 @@ def write_responses(
     reading: "ReadOptions",
     output: str,
     names: list[str],
-    respond: "Callable[[FloatArray], tuple[NDArray[Any], int]]",
+    values: "Callable[[Responses], NDArray[Any]]",
 ) -> None:
-    """Write what a function of prepared rows returns, chunk by chunk, in columns of these names."""
+    """Write values of the responses, chunk by chunk, in columns of these names."""
     from hebbnmf.preprocessing import transform_rows
 
     check_output(output)
@@ -45,10 +45,10 @@ def write_responses(
         named = stream.feature_names is not None or output.endswith(".parquet")
         with open_output(output, names if named else None) as writer:
             for chunk in stream:
-                values, failed = respond(learner.check_rows(transform_rows(steps, chunk)))
-                writer.write(values)
+                responses = learner.respond(learner.check_rows(transform_rows(steps, chunk)))
+                writer.write(values(responses))
                 bar.update(len(chunk))
                 n_rows += len(chunk)
-                n_unconverged += failed
+                n_unconverged += responses.n_unconverged
         report_bad_rows(stream)
     learner.warn_unconverged(n_unconverged, n_rows)

@@ -50,7 +50,7 @@ def merge(learner: Learner, outcomes: list[Outcome]) -> int:
     n_unconverged = sum(outcome.n_unconverged for outcome in outcomes)
     if n_deferred:
         deferred = np.vstack([outcome.deferred for outcome in outcomes])
-        n_unconverged += learner.learn(deferred).n_unconverged
+        n_unconverged += learner.learn(deferred, keep=False).n_unconverged
     return n_unconverged
 
 

@@ -143,13 +143,9 @@ def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
     """Return responses or labels, in one thread: the cluster already runs one task per thread."""
     learner: Learner = pickle.loads(packed)
     rows = learner.check_rows(X)
-    values: NDArray[Any]
-    if labels:
-        values, n_unconverged = learner.respond_labels(rows, n_jobs=1)
-    else:
-        values, n_unconverged, _ = learner.respond(rows, n_jobs=1)
-    learner.warn_unconverged(n_unconverged, len(rows))
-    return values
+    responses = learner.respond(rows, n_jobs=1, keep=not labels)
+    learner.warn_unconverged(responses.n_unconverged, len(rows))
+    return responses.labels if labels else responses.Y
 
 
 def _respond_frame(part: Any, packed: bytes, labels: bool, names: Any) -> Any:

@@ -259,7 +259,7 @@ class _Training:
         else:
             X = self.model.learner_.check_rows(rows)
         learner, before = self.model.learner_, self.model.cumulative_activity_
-        self.progress.n_unconverged += learner.learn(X).n_unconverged
+        self.progress.n_unconverged += learner.learn(X, keep=False).n_unconverged
         self._remember(before, len(X))
         self._report(len(X))
 

@@ -50,7 +50,7 @@ def learn_shard(packed: bytes, part: Part, leading: bool) -> Outcome:
     if not len(X):
         return Outcome(None, X, 0, 0, cursor)
     if leading:
-        n_unconverged = learner.learn(X).n_unconverged
+        n_unconverged = learner.learn(X, keep=False).n_unconverged
         return Outcome(learner.state, X[:0], len(X), n_unconverged, cursor)
     change, deferred, n_unconverged = _change(learner, X)
     return Outcome(change, X[deferred], len(X), n_unconverged, cursor)
@@ -70,7 +70,7 @@ def _change(learner: Learner, X: FloatArray) -> tuple[Change, list[int], int]:
         weights.V[:, n] = 1 / weights.s
         network.restore(weights, network.n_samples)
         rows = np.pad(X, ((0, 0), (0, 1)))
-    responses = network.learn(rows, recruit=False)
+    responses = network.learn(rows, recruit=False, keep=learner.cost is not None)
     if learner.cost is not None:
         learner.cost = RunningCost()
         learner.update_cost(X, responses)

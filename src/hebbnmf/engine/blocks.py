@@ -1,31 +1,40 @@
-"""The block loop: respond, recruit, learn, for one sample after the other."""
+"""The loop: respond, recruit, learn, for one sample after the other, in blocks.
+
+The products of a block, ``P = V X'`` and ``G = X X'``, are taken at its beginning by BLAS; `learn`
+keeps P up to date for the samples still to come, and V gets all its steps at the end. For few
+units a block is a single sample: their weights stay in the first cache, and a product costs less
+than the account of its corrections.
+"""
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit
+from hebbnmf.engine._jit import jit, jit_inner
 from hebbnmf.engine.plasticity import birth, learn
 from hebbnmf.engine.recruitment import recruit
 from hebbnmf.engine.response import (
     FEW_UNITS,
-    axpy,
     make_workspace,
     respond_in_order,
     respond_in_working_set,
+    sum_lateral_weights,
 )
-from hebbnmf.engine.state import Block, FloatArray, Rules, Weights, Workspace
+from hebbnmf.engine.rows import add_rows, inner
+from hebbnmf.engine.state import Block, FloatArray, LabelArray, Rules, Weights, Workspace
 
 
 @jit
-def learn_block(
+def learn_rows(
     K: int,
     n_free: int,
     recruiting: bool,
+    block_size: int,
     X: FloatArray,
     Y: FloatArray,
+    labels: LabelArray,
     weights: Weights,
     rules: Rules,
 ) -> tuple[int, int, int]:
-    """Run Algorithm 1 on a block of samples.
+    """Run Algorithm 1 on some rows.
 
     Parameters
     ----------
@@ -34,11 +43,15 @@ def learn_block(
     n_free : int
         Number of units that may still be recruited.
     recruiting : bool
-        Whether they are. If not, the block ends before the first sample that would recruit one.
-    X : array of shape (B, n), IN
+        Whether they are. If not, the rows end before the first sample that would recruit one.
+    block_size : int
+        Samples a block.
+    X : array of shape (n_rows, n), IN
         The samples.
-    Y : array of shape (B, >= m), OUT
-        The responses; zeros on entry.
+    Y : array of shape (n_rows, >= m) or (0, m), OUT
+        The responses, zeros on entry; not wanted if there is no row.
+    labels : array of shape (n_rows,), OUT
+        The unit with the strongest response to each sample, or -1.
     weights : Weights, INOUT
         What is learned; with room for every unit that may be born.
     rules : Rules
@@ -50,16 +63,79 @@ def learn_block(
         Numbers of recruited units, of samples learned, and of those whose response stopped at
         ``max_sweeps``.
     """
-    block = _start_block(K, X, weights)
-    work = make_workspace(len(weights.s), X)
+    m, dtype = len(weights.s), X.dtype
+    work = make_workspace(weights.N_T)
     work.s[:K] = weights.s[:K]
+    products, gram = np.empty(m * block_size, dtype), np.empty(block_size * block_size, dtype)
+    C, when = np.empty((m, block_size), dtype), np.empty((m, block_size), np.uint32)
+    n_steps = np.zeros(m, np.uint32)
+    n_learned = n_unconverged = 0
+    for start in range(0, len(X), block_size):
+        end = min(start + block_size, len(X))
+        few = K <= FEW_UNITS
+        size = 1 if few else end - start
+        if not few:
+            sum_lateral_weights(K, weights.N_T, work)
+        for first in range(start, end, size):
+            P, G = products[: m * size].reshape(m, size), gram[: size * size].reshape(size, size)
+            block = Block(X[first : first + size], P, G, C, when, n_steps)
+            _take_products(K, weights.V, block)
+            born, learned, failed = _learn_block(
+                K, n_free, recruiting, few, block, Y[first:], labels[first:], weights, rules, work
+            )
+            K += born
+            n_free -= born
+            n_learned += learned
+            n_unconverged += failed
+            if learned < size:
+                return K, n_learned, n_unconverged
+    return K, n_learned, n_unconverged
+
+
+@jit
+def respond_rows(
+    K: int, X: FloatArray, Y: FloatArray, labels: LabelArray, weights: Weights, rules: Rules
+) -> int:
+    """Respond to some rows with frozen weights, without recruiting.
+
+    ``Y`` and ``labels`` as in `learn_rows`. Returns the number of samples whose response stopped
+    at ``max_sweeps``.
+    """
+    P = np.dot(weights.V[:K], X.T)
+    work = make_workspace(weights.N_T)
+    work.s[:K] = weights.s[:K]
+    few = K <= FEW_UNITS
+    if not few:
+        sum_lateral_weights(K, weights.N_T, work)
     n_unconverged = 0
-    n_learned = 0
     for t in range(len(X)):
+        x_norm2 = float(inner(X[t], X[t]))
+        n_active, converged = _respond(t, K, few, x_norm2, P, weights, rules, work)
+        labels[t] = _write(t, n_active, work, Y)
+        n_unconverged += not converged
+    return n_unconverged
+
+
+@jit_inner
+def _learn_block(
+    K: int,
+    n_free: int,
+    recruiting: bool,
+    few: bool,
+    block: Block,
+    Y: FloatArray,
+    labels: LabelArray,
+    weights: Weights,
+    rules: Rules,
+    work: Workspace,
+) -> tuple[int, int, int]:
+    """Run Algorithm 1 on a block; return the numbers of units born, samples learned, failures."""
+    born = n_learned = n_unconverged = 0
+    for t in range(len(block.X)):
         x_norm2 = float(block.G[t, t])
-        n_old, converged = _respond(t, K, x_norm2, block.P, weights, rules, work)
+        n_old, converged = _respond(t, K + born, few, x_norm2, block.P, weights, rules, work)
         n_active = n_old
-        if n_free > 0:
+        if born < n_free:
             y_norm2 = 0.0
             for a in range(n_old):
                 y_norm2 += float(work.y[a]) ** 2
@@ -67,58 +143,37 @@ def learn_block(
             if y_new > 0:
                 if not recruiting:
                     break
-                birth(K, y_new, rules.initial_activity, weights, work)
-                work.active[n_active] = K
+                birth(K + born, t, y_new, rules.initial_activity, weights, block, work)
+                work.active[n_active] = K + born
                 work.y[n_active] = y_new
                 n_active += 1
-                n_free -= 1
-                K += 1
-        for a in range(n_active):
-            Y[t, work.active[a]] = work.y[a]
+                born += 1
+        labels[t] = _write(t, n_active, work, Y)
         learn(t, n_old, n_active, rules.gain, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
-    _finish_block(K, weights, block)
-    return K, n_learned, n_unconverged
+    _apply_steps(K + born, weights.V, block)
+    return born, n_learned, n_unconverged
 
 
 @jit
-def respond_block(X: FloatArray, Y: FloatArray, weights: Weights, rules: Rules) -> int:
-    """Respond to a block of samples with frozen weights, no recruiting.
-
-    ``Y``, zeros on entry, gets the responses of the units that ``weights`` holds, all recruited.
-    Returns the number of samples whose response stopped at ``max_sweeps``.
-    """
-    K = len(weights.s)
-    P = np.dot(weights.V, X.T)
-    work = make_workspace(max(K, 1), X)
-    work.s[:K] = weights.s
-    n_unconverged = 0
-    for t in range(len(X)):
-        x_norm2 = 0.0
-        for x_j in X[t]:
-            x_norm2 += float(x_j) ** 2
-        n_active, converged = _respond(t, K, x_norm2, P, weights, rules, work)
-        n_unconverged += not converged
-        for a in range(n_active):
-            Y[t, work.active[a]] = work.y[a]
-    return n_unconverged
+def _take_products(K: int, V: FloatArray, block: Block) -> None:
+    """Take all products of a block with the weights as they are now."""
+    X, P, G = block.X, block.P, block.G
+    if len(X) > 1:
+        np.dot(V[:K], X.T, P[:K])
+        np.dot(X, X.T, G)
+    else:
+        for i in range(K):
+            P[i, 0] = inner(V[i], X[0])
+        G[0, 0] = inner(X[0], X[0])
 
 
-@jit
-def _start_block(K: int, X: FloatArray, weights: Weights) -> Block:
-    """Take all products of a block with the weights as they are now, by BLAS."""
-    m, n_samples = len(weights.s), len(X)
-    P = np.zeros((m, n_samples), X.dtype)
-    np.dot(weights.V[:K], X.T, P[:K])
-    C, when = np.empty((m, n_samples), X.dtype), np.empty((m, n_samples), np.uint32)
-    return Block(X, P, np.dot(X, X.T), C, when, np.zeros(m, np.uint32))
-
-
-@jit
+@jit_inner
 def _respond(
     t: int,
     K: int,
+    few: bool,
     x_norm2: float,
     P: FloatArray,
     weights: Weights,
@@ -127,29 +182,34 @@ def _respond(
 ) -> tuple[int, bool]:
     """Respond to sample t by the recruited units, in ``work.active`` and ``work.y``."""
     for i in range(K):
-        work.g[i] = P[i, t]
+        work.p[i] = P[i, t]
     tol = P.dtype.type(rules.tol)
-    if rules.quartic or K <= FEW_UNITS:
+    if few or rules.quartic:
         return respond_in_order(K, weights.N_T, weights.Yhat, x_norm2, rules, tol, work)
     return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
 
 
-@jit
-def _finish_block(K: int, weights: Weights, block: Block) -> None:
-    """Apply the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
+@jit_inner
+def _write(t: int, n_active: int, work: Workspace, Y: FloatArray) -> int:
+    """Write the response to sample t, if wanted; return its label, the strongest unit or -1."""
+    label, top = -1, work.y.dtype.type(0)
+    for a in range(n_active):
+        i, y_i = int(work.active[a]), work.y[a]
+        if y_i > top or (y_i == top and i < label):
+            label, top = i, y_i
+    if len(Y):
+        for a in range(n_active):
+            Y[t, work.active[a]] = work.y[a]
+    return label
 
-    Up to a third of all units being active this beats a matrix product; four samples at a time,
-    since V is then read and written once for all of them.
+
+@jit_inner
+def _apply_steps(K: int, V: FloatArray, block: Block) -> None:
+    """Add to V the steps that waited, ``V_i += sum of c_t x_t``, one unit at a time.
+
+    Up to a third of all units being active this beats a matrix product.
     """
-    X = block.X
-    n = X.shape[1]
+    X, n_steps = block.X, block.n_steps
     for i in range(K):
-        V_i, c, when, n_steps = weights.V[i], block.C[i], block.when[i], block.n_steps[i]
-        fours = n_steps - n_steps % 4
-        for a in range(0, fours, 4):
-            x_a, x_b, x_c, x_d = X[when[a]], X[when[a + 1]], X[when[a + 2]], X[when[a + 3]]
-            c_a, c_b, c_c, c_d = c[a], c[a + 1], c[a + 2], c[a + 3]
-            for j in range(n):
-                V_i[j] += c_a * x_a[j] + c_b * x_b[j] + c_c * x_c[j] + c_d * x_d[j]
-        for a in range(fours, n_steps):
-            axpy(c[a], X[when[a]], V_i, n)
+        add_rows(n_steps[i], block.when[i], block.C[i], X, 0, X.shape[1], V[i])
+        n_steps[i] = 0

@@ -26,11 +26,13 @@ from joblib.parallel import get_active_backend
 from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
-from hebbnmf.engine.blocks import learn_block, respond_block
-from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights, empty_weights
+from hebbnmf.engine.blocks import learn_rows, respond_rows
+from hebbnmf.engine.state import BLOCK, FloatArray, LabelArray, Rules, Weights, empty_weights
 
 __all__ = ["Network", "Responses"]
 
+# Blocks that a network without free units learns in one call of the kernel.
+_BLOCKS = 8
 # Samples that one thread responds to at a time.
 _RESPONSE_BLOCK = 264
 
@@ -38,7 +40,8 @@ _RESPONSE_BLOCK = 264
 class Responses(NamedTuple):
     """What a network returns for some samples."""
 
-    Y: FloatArray  # activities, one row a sample and one column a unit
+    Y: FloatArray  # activities, one row a sample and one column a unit; no row if not wanted
+    labels: LabelArray  # the unit with the strongest response to each sample, -1 where all are silent
     n_unconverged: int  # samples whose response stopped at max_sweeps
     deferred: list[int]  # rows that were not learned, because they would have recruited a unit
 
@@ -111,8 +114,8 @@ class Network:
 
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Continue from a `state`."""
-        self._weights = weights
         self.n_units = len(weights.s)
+        self._weights = _with_room(weights, self.n_units, self.n_features, self.dtype)
         self.n_samples = n_samples
 
     def add_features(self, n_new: int) -> None:
@@ -121,7 +124,7 @@ class Network:
             self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
             self.n_features += n_new
 
-    def learn(self, X: FloatArray, *, recruit: bool = True) -> Responses:
+    def learn(self, X: FloatArray, *, recruit: bool = True, keep: bool = True) -> Responses:
         """Present samples in order; learn from each and return the responses given on arrival.
 
         Parameters
@@ -130,15 +133,18 @@ class Network:
             The samples.
         recruit : bool, default=True
             Whether samples may recruit units, Eq. (5). If not, samples that would are deferred,
-            at most one for each free unit: they are not learned, and their rows of Y are zero.
-            Later ones are learned as by a full network.
+            at most one for each free unit: they are not learned, their rows of Y are zero and
+            their labels -1. Later ones are learned as by a full network.
+        keep : bool, default=True
+            Whether to return the responses, or their labels alone.
 
         Returns
         -------
         Responses
             Those given on arrival; a column is zero before its unit was recruited.
         """
-        Y = np.zeros((len(X), len(self._weights.s)), self.dtype)
+        Y = np.zeros((len(X) if keep else 0, len(self._weights.s)), self.dtype)
+        labels = np.full(len(X), -1)
         n_unconverged = start = 0
         deferred: list[int] = []
         # Bound on units after this call: the choice of BLAS threads must not depend on chunking.
@@ -146,18 +152,20 @@ class Network:
         n_units_bound = max(self.n_units, min(self.n_units + len(X), self.rules.max_units), n_rows)
         with one_blas_thread(self.n_features, n_rows, n_units_bound):
             while start < len(X):
-                rows = _writable(X[start : start + BLOCK])
                 n_free = self.rules.max_units - self.n_units - len(deferred)
+                rows = _writable(X[start : start + (BLOCK if n_free > 0 else _BLOCKS * BLOCK)])
                 if recruit and n_free > 0:
                     self._reserve(self.n_units + len(rows))
                     if Y.shape[1] < len(self._weights.s):
                         Y = np.pad(Y, ((0, 0), (0, len(self._weights.s) - Y.shape[1])))
-                self.n_units, n_learned, failed = learn_block(
+                self.n_units, n_learned, failed = learn_rows(
                     self.n_units,
                     n_free,
                     recruit,
+                    BLOCK,
                     rows,
-                    Y[start : start + BLOCK],
+                    Y[start:],
+                    labels[start:],
                     self._weights,
                     self.rules,
                 )
@@ -169,27 +177,30 @@ class Network:
                     start += 1
         if Y.shape[1] > self.n_units:
             Y = np.ascontiguousarray(Y[:, : self.n_units])
-        return Responses(Y, n_unconverged, deferred)
+        return Responses(Y, labels, n_unconverged, deferred)
 
-    def respond(self, X: FloatArray, n_jobs: int | None = None) -> Responses:
+    def respond(self, X: FloatArray, n_jobs: int | None = None, *, keep: bool = True) -> Responses:
         """Respond to samples with frozen weights, each on its own, without recruiting.
 
         The number of threads changes no bit: None is all cores, but one inside a worker of joblib;
-        negative numbers count from the number of cores, as in joblib.
+        negative numbers count from the number of cores, as in joblib. With ``keep=False`` only
+        the labels are returned.
         """
-        weights = self._recruited()
-        Y = np.zeros((len(X), self.n_units), self.dtype)
+        Y = np.zeros((len(X) if keep else 0, self.n_units), self.dtype)
+        labels = np.full(len(X), -1)
         starts = range(0, len(X), _RESPONSE_BLOCK)
 
         def respond_from(start: int) -> int:
             rows = slice(start, start + _RESPONSE_BLOCK)
-            return respond_block(_writable(X[rows]), Y[rows], weights, self.rules)
+            return respond_rows(
+                self.n_units, _writable(X[rows]), Y[rows], labels[rows], self._weights, self.rules
+            )
 
         if len(starts) < 2:
-            return Responses(Y, sum(map(respond_from, starts)), [])
+            return Responses(Y, labels, sum(map(respond_from, starts)), [])
         # The division into blocks does not depend on the number of threads: neither do responses.
         with ONE_BLAS_THREAD, ThreadPoolExecutor(_n_threads(n_jobs)) as pool:
-            return Responses(Y, sum(pool.map(respond_from, starts)), [])
+            return Responses(Y, labels, sum(pool.map(respond_from, starts)), [])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over weights, also those that joblib has mapped from a file for reading."""
@@ -208,10 +219,16 @@ class Network:
         room = len(self._weights.s)
         if n_units > room:
             room = max(n_units, min(2 * room, self.rules.max_units))
-            grown = empty_weights(room, self.n_features, self.dtype)
-            for new, old in zip(grown, self._weights, strict=True):
-                new[tuple(slice(size) for size in old.shape)] = old
-            self._weights = grown
+            self._weights = _with_room(self._weights, room, self.n_features, self.dtype)
+
+
+def _with_room(weights: Weights, room: int, n_features: int, dtype: DTypeLike) -> Weights:
+    """Copy weights into arrays with room for more units."""
+    roomy = empty_weights(room, n_features, dtype)
+    for new, old in zip(roomy, weights, strict=True):
+        part = tuple(slice(min(sizes)) for sizes in zip(new.shape, old.shape, strict=True))
+        new[part] = old[part]
+    return roomy
 
 
 def _writable(array: NDArray[Any]) -> NDArray[Any]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit
+from hebbnmf.engine._jit import jit_inner
 
 
-@jit
+@jit_inner
 def recruit(x_norm2: float, y_norm2: float, threshold: float, floor: float) -> float:
     """Return the first activity of a new unit, or 0 where none is recruited.
 

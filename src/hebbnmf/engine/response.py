@@ -1,49 +1,98 @@
 """Respond: Eq. (7), and its exact form Eq. (6).
 
-Both kernels solve for the response ``y`` of the recruited units to one sample, by coordinate
-descent on the residual ``g = V x - N y``; ``s_i g_i`` is then the net input of unit i (see
-`hebbnmf.engine.network` for the symbols). They leave the active units in ``work.active`` and
-their activities in ``work.y``.
+The kernels find the response ``y`` of the recruited units to one sample. With ``p = V x``, the net
+input of unit i is ``s_i (p_i - sum_k N_ik y_k)`` (see `hebbnmf.engine.network` for the symbols).
+They leave the active units in ``work.active`` and their activities in ``work.y``.
+
+**Steps of all units at once.** Eq. (7) asks for ``z = [h]+`` with the net inputs ``h = W x - M z``.
+Lateral weights are positive, so ``I + M`` has one large eigenvalue, near ``1 - b + b k`` for k
+active units with the mean lateral weight b, in the direction of all ones; on whitened data the
+others lie about ``1 - b``. The matrix ``Q = (1 - b) I + b 1 1'`` has just these eigenvalues, so
+the step::
+
+    z <- [z + Q^-1 ([h]+ - z)]+      Q^-1 r = (r - b sum(r) / (1 - b + b k)) / (1 - b)
+
+multiplies the error by ``I - Q^-1 (I + M)``, about 0.3 on whitened data, and costs one product
+with the lateral weights. Without ``Q^-1`` it would be the simultaneous update that diverges.
+
+**Where these steps contract too slowly**, as on raw data, whose similarities have several large
+eigenvalues and many small ones, two sweeps of Gauss-Seidel correct the support, a direct solve of
+``(I + M) z = W x`` on it the activities, and so on until Eq. (7) holds. Such solves need not end by
+themselves: clipped at zero they may go round in circles. Sweeps do end where one clock drives all
+units: each move lowers the convex energy ``z'Az/2 - z'Bx``, ``A = diag(Yhat) (I + M)``. So the runs
+of sweeps between two solves get longer, and one that settles is the last. Under the schedule of
+section III.C, A is only nearly symmetric, nothing is known to fall, and ``max_sweeps`` is the bound.
+
+**Start and working set.** Inhibition is first taken as a mean field: unit i is inhibited by its
+mean lateral weight ``u_i`` times the sum f of all activities, which solves the scalar equation
+``(1 - b) f = sum of [h_i - u_i f]+``. Units whose input comes near to ``u_i f`` form the working
+set; the small system of their lateral weights is gathered and solved. Then all units get their
+net inputs, and those outside that turn out to be driven join.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf.engine._jit import jit
-from hebbnmf.engine.state import FloatArray, Rules, Scalar, Workspace
+from hebbnmf.engine._jit import jit, jit_inner
+from hebbnmf.engine.rows import add_row, add_rows
+from hebbnmf.engine.state import FloatArray, IndexArray, Rules, Scalar, Workspace
 from hebbnmf.engine.units import quartic_minimum, rectify
 
-# Units up to which full sweeps are faster than a working set.
-FEW_UNITS = 64
-# The first working set: units whose input alone is above this share of the strongest one.
-_CANDIDATE_SHARE = 0.3
-# Sweeps on it before a first look at the units outside: strong activities are in place by then.
-_SWEEPS_BEFORE_LOOK = 3
-# Sweeps after which the support has settled, and one direct solve beats going on.
-_SWEEPS_BEFORE_SOLVE = 16
+# Units up to which sweeps over all of them are faster than a working set.
+FEW_UNITS = 32
+# The first working set: units whose input is above this share of their mean inhibition.
+_CANDIDATE_SHARE = 0.85
+# Newton steps towards the mean field.
+_FIELD_STEPS = 3
+# Largest mean lateral weight in Q: it is singular at 1.
+_LARGEST_MEAN_WEIGHT = 0.9
+# Share of a step that is taken, and of the one before that is added: heavy ball, for eigenvalues of
+# Q^-1 (I + M) between 0.7 and 1.4.
+_STEP, _MOMENTUM = 0.95, 0.03
+# A step that leaves more than this share of the residual is the last one.
+_SLOW = 0.6
+# Sweeps before the first direct solve; one more before each further one.
+_SWEEPS_BEFORE_SOLVE = 2
 
 
 @jit
-def make_workspace(m: int, like: FloatArray) -> Workspace:
-    """Allocate scratch for m units, in the type of an array; pages never touched cost nothing."""
+def make_workspace(like: FloatArray) -> Workspace:
+    """Allocate scratch for lateral weights of a shape and type; untouched pages cost nothing."""
+    m = len(like)
     return Workspace(
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
+        np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, np.uint32),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m + 1, np.uint32),
-        np.zeros(m, np.bool_),
+        np.ones(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
-        np.empty((m, m), like.dtype),
-        np.empty((m, m), like.dtype),
+        np.empty_like(like),
+        np.empty_like(like),
+        np.arange(m).astype(np.uint32),
     )
 
 
-@jit
+@jit_inner
+def sum_lateral_weights(K: int, N_T: FloatArray, work: Workspace) -> None:
+    """Set ``work.row_sums`` of K units; `learn` keeps them up to date within a block.
+
+    They are summed anew in each block, so that rounding does not depend on where learning stopped.
+    """
+    for i in range(K):
+        work.row_sums[i] = 0
+        work.c[i] = 1
+    add_rows(K, work.order, work.c, N_T, 0, K, work.row_sums)
+
+
+@jit_inner
 def respond_in_working_set(
     K: int, N_T: FloatArray, tol: Scalar, max_sweeps: int, work: Workspace
 ) -> tuple[int, bool]:
@@ -53,55 +102,57 @@ def respond_in_working_set(
     ----------
     K : int
         Number of recruited units.
-    N_T : array of shape (m, m), IN
+    N_T : array of shape (m, >= m), IN
         Lateral weights, ``M_ij = s_i N_T[j, i]``.
     tol : float
-        Stop when no activity moves by more than ``tol * max(y)`` in a sweep.
+        Stop when activities differ from their rectified net inputs by at most ``tol``, as a ratio
+        of norms.
     max_sweeps : int
-        Bound on the sweeps.
+        Bound on the steps and sweeps.
     work : Workspace, INOUT
-        On entry ``work.s[:K]`` holds the row scales and ``work.g[:K]`` is ``V x``.
+        On entry holds ``s``, ``row_sums`` and ``p = V x`` of the K units.
 
     Returns
     -------
     n_active, converged : int, bool
-        Number of active units, and whether the sweeps ended before their bound.
+        Number of active units, and whether steps and sweeps ended before their bound.
     """
-    # Kernels called in the inner loop take the arrays they need: a whole record costs 50 ns.
-    s, g, h, z, before = work.s, work.g, work.h, work.z, work.before
-    members, lateral = work.members, work.lateral
-    size = _first_members(K, work)
-    gathered = 0
-    sweeps = 0
-    look_at = _SWEEPS_BEFORE_LOOK
-    solve_at = _SWEEPS_BEFORE_SOLVE
+    s, p, g, u, h, z, members = work.s, work.p, work.g, work.u, work.h, work.z, work.members
+    b, field = _mean_field(K, work)
+    factor = p.dtype.type(1 / (1 - b))
+    size = _first_members(K, field, work)
+    for a in range(size):
+        i = members[a]
+        z[a] = rectify((s[i] * p[i] - u[i] * field) * factor)
+        work.outside[i] = 0
+        work.move[a] = -z[a]
+    gathered = n_sweeps = 0
+    settled = slow = False
     while True:
         _gather(gathered, size, N_T, work)
         for a in range(size):
-            z[a] = z[a] if a < gathered else 0
-            h[a] = s[members[a]] * g[members[a]]
-            before[a] = z[a]
-        gathered = size
-        while True:
-            move, top = _sweep(size, lateral, h, z)
-            sweeps += 1
-            settled = bool(move <= tol * top)
-            if settled or sweeps == look_at or sweeps >= max_sweeps:
-                break
-            if sweeps >= solve_at:
-                _solve_on_support(size, work)
-                # Doubled, so that sweeps, which always converge, have the last word.
-                solve_at *= 2
-        for a in range(size):
-            if z[a] != before[a]:
-                axpy(before[a] - z[a], N_T[members[a]], g, K)
-        size = _add_violators(K, size, tol * top, work)
-        if (settled and size == gathered) or sweeps >= max_sweeps:
+            i = members[a]
+            h[a] = s[i] * (g[i] if gathered else p[i])
+        if not gathered:
+            add_rows(size, work.order, work.move, work.lateral, 0, size, h)
+        if not slow:
+            n_sweeps, settled = _take_steps(size, b, tol, n_sweeps, max_sweeps, work)
+            slow = not settled
+        if slow:
+            n_sweeps, settled = _sweep_and_solve(size, tol, n_sweeps, max_sweeps, work)
+        n_active = _collect(size, work)
+        gathered, size = size, _look_outside(K, size, n_active, tol, N_T, work)
+        if size == gathered or n_sweeps >= max_sweeps:
             break
-    return _collect(gathered, work), settled and size == gathered
+        for a in range(gathered, size):
+            z[a] = work.move[a] = 0
+            work.outside[members[a]] = 0
+    for a in range(gathered):
+        work.outside[members[a]] = 1
+    return n_active, settled and size == gathered
 
 
-@jit
+@jit_inner
 def respond_in_order(
     K: int,
     N_T: FloatArray,
@@ -117,11 +168,12 @@ def respond_in_order(
     convex while ``Yhat`` is small, so that the order of the sweep decides which minimum is found.
     Parameters and results as in `respond_in_working_set`.
     """
-    s, g, y = work.s, work.g, work.z
-    y[:K] = 0
+    s, p, y = work.s, work.p, work.z
+    for i in range(K):
+        y[i] = 0
     settled = False
     for _ in range(rules.max_sweeps):
-        move = top = g.dtype.type(0)
+        move = top = p.dtype.type(0)
         y_norm2 = 0.0
         if rules.quartic:
             for i in range(K):
@@ -130,14 +182,14 @@ def respond_in_order(
             old = y[i]
             if rules.quartic:
                 others = y_norm2 - float(old) ** 2
-                p = Yhat[i] + others - x_norm2
-                y[i] = quartic_minimum(p, Yhat[i] * s[i] * g[i])
+                excess = Yhat[i] + others - x_norm2
+                y[i] = quartic_minimum(excess, Yhat[i] * s[i] * p[i])
                 y_norm2 = others + float(y[i]) ** 2
             else:
-                y[i] = rectify(s[i] * g[i])
+                y[i] = rectify(s[i] * p[i])
             change = y[i] - old
             if change != 0:
-                axpy(-change, N_T[i], g, K)
+                add_row(-change, N_T[i], 0, K, p)
                 move = max(move, abs(change))
             top = max(top, y[i])
         settled = bool(move <= tol * top)
@@ -148,42 +200,149 @@ def respond_in_order(
     return _collect(K, work), settled
 
 
-@jit
-def axpy(a: Scalar, x: FloatArray, y: FloatArray, size: int) -> None:
-    """Add ``a * x[:size]`` to ``y[:size]``."""
-    for i in range(size):
-        y[i] += a * x[i]
+@jit_inner
+def _mean_field(K: int, work: Workspace) -> tuple[Scalar, Scalar]:
+    """Return the mean lateral weight b, and the summed activity f under mean inhibition.
 
-
-@jit
-def _first_members(K: int, work: Workspace) -> int:
-    """Start the working set with the strongly driven units; h holds all inputs meanwhile."""
-    s, g, h, members = work.s, work.g, work.h, work.members
-    top = g.dtype.type(0)
+    The right side of f's equation is convex and falls: from 0, Newton's method climbs to f.
+    """
+    s, u, h = work.s, work.u, work.h
+    # In float32 an integer constant would turn a sum into float64.
+    zero, one = h.dtype.type(0), h.dtype.type(1)
+    share = h.dtype.type(1 / (K - 1))
+    sum_u = zero
     for i in range(K):
-        h[i] = s[i] * g[i]
-        top = max(top, h[i])
-    bound = np.float32(_CANDIDATE_SHARE) * top
+        h[i] = s[i] * work.p[i]
+        u[i] = s[i] * work.row_sums[i] * share
+        sum_u += u[i]
+    b = min(sum_u / h.dtype.type(K), h.dtype.type(_LARGEST_MEAN_WEIGHT))
+    field = zero
+    for _ in range(_FIELD_STEPS):
+        drive, inhibition = zero, zero
+        for i in range(K):
+            is_driven = h[i] > u[i] * field
+            drive += h[i] if is_driven else zero
+            inhibition += u[i] if is_driven else zero
+        field = drive / (one - b + inhibition)
+    return b, field
+
+
+@jit_inner
+def _first_members(K: int, field: Scalar, work: Workspace) -> int:
+    """Start the working set with the units whose input comes near to their mean inhibition."""
+    h, u, members = work.h, work.u, work.members
+    bound = np.float32(_CANDIDATE_SHARE) * field
     size = 0
     for i in range(K):  # no branch: which units these are cannot be predicted
         members[size] = i
-        size += h[i] > bound
+        size += h[i] > u[i] * bound
     return size
 
 
-@jit
+@jit_inner
 def _gather(gathered: int, size: int, N_T: FloatArray, work: Workspace) -> None:
     """Bring the small system up to date with the members beyond the first ``gathered``."""
-    members, s, scale, lateral = work.members, work.s, work.scale, work.lateral
+    members, scale, lateral = work.members, work.scale, work.lateral
     for a in range(gathered, size):
-        scale[a] = s[members[a]]
-    for a in range(size):
-        row, source = lateral[a], N_T[members[a]]
+        scale[a] = work.s[members[a]]
+    twos = np.uint64(size - size % 2)
+    one = np.uint64(1)
+    for a in range(np.uint64(0), twos, np.uint64(2)):  # two rows at a time, to read members once
+        i_0, i_1 = members[a], members[a + one]
+        for b in range(np.uint64(gathered if a + one < gathered else 0), np.uint64(size)):
+            j, scale_b = members[b], scale[b]
+            lateral[a, b] = scale_b * N_T[i_0, j]
+            lateral[a + one, b] = scale_b * N_T[i_1, j]
+    for a in range(twos, size):
         for b in range(gathered if a < gathered else 0, size):
-            row[b] = scale[b] * source[members[b]]
+            lateral[a, b] = scale[b] * N_T[members[a], members[b]]
 
 
-@jit
+@jit_inner
+def _take_steps(
+    size: int, b: Scalar, tol: Scalar, n_sweeps: int, max_sweeps: int, work: Workspace
+) -> tuple[int, bool]:
+    """Move all members at once until they settle, or until a step contracts too little.
+
+    Returns the number of steps and sweeps so far, and whether the members settled; the net inputs
+    ``work.h`` lack the last step then. That step leaves an error of about
+    ``residual * rate / (1 - rate)``, with the rate of contraction ``residual / last``.
+    """
+    last = momentum = work.h.dtype.type(0)
+    while n_sweeps < max_sweeps:
+        residual, norm = _step(size, b, momentum, work.h, work.z, work.move)
+        if residual * residual <= tol * norm * (last - residual):
+            return n_sweeps, True
+        add_rows(size, work.order, work.move, work.lateral, 0, size, work.h)
+        n_sweeps += 1
+        if 0 < np.float32(_SLOW) * last < residual:
+            break
+        last = residual
+        momentum = work.h.dtype.type(_MOMENTUM)
+    return n_sweeps, False
+
+
+@jit_inner
+def _sweep_and_solve(
+    size: int, tol: Scalar, n_sweeps: int, max_sweeps: int, work: Workspace
+) -> tuple[int, bool]:
+    """Correct the support by sweeps and the activities by direct solves until Eq. (7) holds.
+
+    Parameters and results as in `_take_steps`.
+    """
+    h, z, before = work.h, work.z, work.move
+    n_between = _SWEEPS_BEFORE_SOLVE
+    while n_sweeps < max_sweeps:
+        settled = False
+        for _ in range(min(n_between, max_sweeps - n_sweeps)):
+            largest_move, top = _sweep(size, work.lateral, h, z)
+            n_sweeps += 1
+            settled = bool(largest_move <= tol * top)
+            if settled:
+                break
+        for a in range(size):
+            before[a] = z[a]
+        _solve_on_support(size, work)
+        residual, norm = _violation(size, h, z)
+        if residual <= tol * norm:
+            return n_sweeps, True
+        if settled:  # and the solve was of no use, as for two units that always respond alike
+            for a in range(size):
+                z[a] = before[a]
+            return n_sweeps, True
+        n_between += 1
+    return n_sweeps, False
+
+
+@jit_inner
+def _step(
+    size: int, b: Scalar, momentum: Scalar, h: FloatArray, z: FloatArray, move: FloatArray
+) -> tuple[Scalar, Scalar]:
+    """Move all members at once through the inverse of Q; h still has to follow.
+
+    Returns the norms of the violation of Eq. (7) before the step, and of the activities. Norms and
+    not maxima: LLVM makes vectors of a loop of sums, and not if there is one maximum in it.
+    """
+    zero, one = h.dtype.type(0), h.dtype.type(1)
+    residual, norm, total, k = zero, zero, zero, zero
+    for a in range(size):
+        r = max(h[a], zero) - z[a]
+        residual += r * r
+        norm += z[a] * z[a]
+        total += r
+        k += one if r != 0 else zero
+    shift = b * total / (one - b + b * k)
+    factor = h.dtype.type(_STEP) / (one - b)
+    for a in range(size):
+        old = z[a]
+        r = max(h[a], zero) - old
+        new = max(old + (r - shift) * factor - momentum * move[a], zero) if r != 0 else old
+        move[a] = old - new
+        z[a] = new
+    return np.sqrt(residual), np.sqrt(norm)
+
+
+@jit_inner
 def _sweep(size: int, lateral: FloatArray, h: FloatArray, z: FloatArray) -> tuple[Scalar, Scalar]:
     """Run one Gauss-Seidel pass over the working set; return the largest move and activity."""
     move = h.dtype.type(0)
@@ -193,79 +352,121 @@ def _sweep(size: int, lateral: FloatArray, h: FloatArray, z: FloatArray) -> tupl
         change = new - z[a]
         if change != 0:
             z[a] = new
-            axpy(-change, lateral[a], h, size)
+            add_row(-change, lateral[a], 0, size, h)
             move = max(move, abs(change))
         top = max(top, new)
     return move, top
 
 
-@jit
+@jit_inner
+def _violation(size: int, h: FloatArray, z: FloatArray) -> tuple[Scalar, Scalar]:
+    """Return the norms of the violation of Eq. (7) on the working set, and of the activities."""
+    residual = norm = h.dtype.type(0)
+    for a in range(size):
+        r = rectify(h[a]) - z[a]
+        residual += r * r
+        norm += z[a] * z[a]
+    return np.sqrt(residual), np.sqrt(norm)
+
+
+@jit_inner
 def _solve_on_support(size: int, work: Workspace) -> None:
     """Move the active members to the solution of their linear system, clipped at zero.
 
-    Elimination without pivoting: the diagonal is one, and the matrix positive definite up to
-    row scales under the plain schedule. Where a pivot comes near zero, nothing is done.
+    Where the system is close to singular, nothing is done.
     """
     h, z, lateral, A = work.h, work.z, work.lateral, work.system
     support, step = work.active, work.y
     k = 0
     for a in range(size):
-        if z[a] > 0:
-            support[k] = a
-            step[k] = h[a] - z[a]
-            k += 1
-    # A is the transpose of I + M on the support, so that all loops run along rows.
-    for p in range(k):
-        source, row = lateral[support[p]], A[p]
-        for q in range(k):
-            row[q] = source[support[q]]
+        support[k] = a
+        step[k] = h[a] - z[a]
+        k += z[a] > 0
+    # A is the transpose of I + M on the support, so that all loops run along rows; it is filled up
+    # to a multiple of four by units that no other one inhibits.
+    order = k + -k % 4
+    for p in range(order):
+        row = A[p]
+        for q in range(order):
+            row[q] = lateral[support[p], support[q]] if p < k and q < k else 0
         row[p] = 1
-    for p in range(k):
-        pivot_row = A[p]
-        if not pivot_row[p] > 1e-6:
-            return
-        for q in range(p + 1, k):
-            row = A[q]
-            factor = row[p] / pivot_row[p]
-            row[p] = factor
-            for r in range(p + 1, k):
-                row[r] -= factor * pivot_row[r]
-    # A = L U, so (I + M) step = residual reads U' w = residual, then L' step = w.
+    if not _factorize(order, A, work.order):
+        return
+    # (I + M) step = residual reads U' w = residual, then L' step = w.
     for p in range(k):
         step[p] /= A[p, p]
-        for q in range(p + 1, k):
-            step[q] -= step[p] * A[p, q]
+        add_row(-step[p], A[p], p + 1, k, step)
     for p in range(k - 1, -1, -1):
-        axpy(-step[p], A[p], step, p)
+        add_row(step[p], A[p], 0, p, step)
     for p in range(k):
         a = support[p]
-        new = rectify(z[a] + step[p])
-        axpy(z[a] - new, lateral[a], h, size)
-        z[a] = new
+        old = z[a]
+        z[a] = rectify(old + step[p])
+        step[p] = old - z[a]
+    add_rows(k, support, step, lateral, 0, size, h)
 
 
-@jit
-def _add_violators(K: int, size: int, bound: Scalar, work: Workspace) -> int:
-    """Add every silent unit whose net input is above the bound; return the new size."""
-    s, g, members, is_member = work.s, work.g, work.members, work.is_member
-    for a in range(size):
-        is_member[members[a]] = True
-    grown = size
+@jit_inner
+def _factorize(k: int, A: FloatArray, order: IndexArray) -> bool:
+    """A = L U in place, for k a multiple of four; L without its unit diagonal, and negative.
+
+    No pivoting: the diagonal is one, and the matrix positive definite up to row scales where one
+    clock drives all units. Returns False where a pivot comes near zero.
+    """
+    for f in range(0, k, 4):
+        for p in range(f, f + 4):  # four pivot rows, among themselves
+            if not A[p, p] > 1e-6:
+                return False
+            for q in range(p + 1, f + 4):
+                A[q, p] /= -A[p, p]
+                add_row(A[q, p], A[p], p + 1, k, A[q])
+        d_0, d_1, d_2, d_3 = A[f, f], A[f + 1, f + 1], A[f + 2, f + 2], A[f + 3, f + 3]
+        u_01, u_02, u_03 = A[f, f + 1], A[f, f + 2], A[f, f + 3]
+        u_12, u_13, u_23 = A[f + 1, f + 2], A[f + 1, f + 3], A[f + 2, f + 3]
+        for q in range(f + 4, k):  # all rows below, by the four at once
+            row = A[q]
+            row[f] = l_0 = -row[f] / d_0
+            row[f + 1] = l_1 = -(row[f + 1] + l_0 * u_01) / d_1
+            row[f + 2] = l_2 = -(row[f + 2] + l_0 * u_02 + l_1 * u_12) / d_2
+            row[f + 3] = -(row[f + 3] + l_0 * u_03 + l_1 * u_13 + l_2 * u_23) / d_3
+            add_rows(4, order[f:], row[f:], A, f + 4, k, row)
+    return True
+
+
+@jit_inner
+def _look_outside(
+    K: int, size: int, n_active: int, tol: Scalar, N_T: FloatArray, work: Workspace
+) -> int:
+    """Add every unit outside with a net input above ``tol`` times the root mean square activity.
+
+    Sets the residual ``work.g`` of all units, and returns the new size of the working set.
+    """
+    s, g, y, members, outside, c = work.s, work.g, work.y, work.members, work.outside, work.c
+    zero, one = g.dtype.type(0), g.dtype.type(1)
     for i in range(K):
-        members[grown] = i
-        grown += (s[i] * g[i] > bound) & (not is_member[i])
-    for a in range(size):
-        is_member[members[a]] = False
-    return grown
+        g[i] = work.p[i]
+    norm2 = zero
+    for a in range(n_active):
+        c[a] = -y[a]
+        norm2 += y[a] * y[a]
+    add_rows(n_active, work.active, c, N_T, 0, K, g)
+    bound = tol * np.sqrt(norm2 / g.dtype.type(max(n_active, 1)))
+    n_driven = zero
+    for i in range(K):
+        n_driven += one if s[i] * g[i] * outside[i] > bound else zero
+    if n_driven > 0:
+        for i in range(K):
+            members[size] = i
+            size += s[i] * g[i] * outside[i] > bound
+    return size
 
 
-@jit
+@jit_inner
 def _collect(size: int, work: Workspace) -> int:
     """Write the active members and their activities as the result; return their number."""
     k = 0
-    for a in range(size):
-        if work.z[a] > 0:
-            work.active[k] = work.members[a]
-            work.y[k] = work.z[a]
-            k += 1
+    for a in range(size):  # no branch, as for the members
+        work.active[k] = work.members[a]
+        work.y[k] = work.z[a]
+        k += work.z[a] > 0
     return k

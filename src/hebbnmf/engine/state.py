@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 IndexArray = NDArray[np.unsignedinteger[Any]]
+LabelArray = NDArray[np.intp]
 Scalar = np.floating[Any]
 
 # Samples a block. Odd numbers of cache lines a row: a column of ``V X'``, which the response
@@ -35,7 +36,7 @@ class Weights(NamedTuple):
     """What the network has learned; the first K rows are recruited units, the rest zeros."""
 
     V: FloatArray  # (m, n) feedforward weights, W_i = s_i V_i
-    N_T: FloatArray  # (m, m) lateral weights, M_ij = s_i N_T[j, i]
+    N_T: FloatArray  # (m, >= m) lateral weights, M_ij = s_i N_T[j, i]
     s: NDArray[np.float64]  # (m,) row scales
     Yhat: NDArray[np.float64]  # (m,) cumulative activity
 
@@ -46,8 +47,8 @@ class Block(NamedTuple):
     X: FloatArray  # (B, n) the samples
     P: FloatArray  # (m, B) V X', up to date for the samples still to come only
     G: FloatArray  # (B, B) X X'
-    C: FloatArray  # (m, B) row i: the steps of unit i still to be added to V_i, in order of time
-    when: IndexArray  # (m, B) the sample of each step
+    C: FloatArray  # (m, >= B) row i: the steps of unit i still to be added to V_i, in order of time
+    when: IndexArray  # (m, >= B) the sample of each step
     n_steps: IndexArray  # (m,) number of steps of each unit
 
 
@@ -55,20 +56,34 @@ class Workspace(NamedTuple):
     """Scratch arrays of a response, and its result."""
 
     s: FloatArray  # (m,) row scales, in the type of the weights
-    g: FloatArray  # (m,) residual V x - N y of every unit
+    row_sums: FloatArray  # (m,) sum of each row of N
+    p: FloatArray  # (m,) V x
+    g: FloatArray  # (m,) V x - N y: what is left of it once the units inhibit each other
+    u: FloatArray  # (m,) mean lateral weight of each unit
     active: IndexArray  # (m,) result: the active units
     y: FloatArray  # (m,) result: their activities
     c: FloatArray  # (m,) their learning steps
     members: IndexArray  # (m + 1,) the working set
-    is_member: NDArray[np.bool_]  # (m,) whether a unit is in it
-    scale: FloatArray  # (m,) its row scales
-    h: FloatArray  # (m,) net inputs of the working set
-    z: FloatArray  # (m,) activities of the working set
-    before: FloatArray  # (m,) those activities when g was last up to date
-    lateral: FloatArray  # (m, m) row a: how member a inhibits each member
-    system: FloatArray  # (m, m) the linear system of a direct solve
+    outside: FloatArray  # (m,) 0 for its members, 1 for all other units
+    scale: FloatArray  # (m,) row scales of the members
+    h: FloatArray  # (m,) net inputs of the members
+    z: FloatArray  # (m,) activities of the members
+    move: FloatArray  # (m,) how far these fell in the last step
+    lateral: FloatArray  # (m, > m) row a: how member a inhibits each member
+    system: FloatArray  # (m, > m) the linear system of a direct solve
+    order: IndexArray  # (m,) 0, 1, 2, ...
+
+
+def row_length(m: int, itemsize: int) -> int:
+    """Return the least length of at least m that is an odd number of cache lines.
+
+    A column of a matrix with such rows spreads over the whole cache instead of evicting itself.
+    """
+    line = 64 // itemsize
+    return (-(-m // line) | 1) * line
 
 
 def empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
     """Make room for m units of n features."""
-    return Weights(np.zeros((m, n), dtype), np.zeros((m, m), dtype), np.zeros(m), np.zeros(m))
+    N_T = np.zeros((m, row_length(m, np.dtype(dtype).itemsize)), dtype)
+    return Weights(np.zeros((m, n), dtype), N_T, np.zeros(m), np.zeros(m))

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit
+from hebbnmf.engine._jit import jit_inner
 from hebbnmf.engine.state import Scalar
 
 
-@jit
+@jit_inner
 def rectify(net_input: Scalar) -> Scalar:
     """Return the activity of a rectified unit, Eq. (7)."""
     return max(net_input, np.float32(0))
 
 
-@jit
+@jit_inner
 def quartic_minimum(p: float, c: float) -> float:
     """Minimise ``y^4/4 + p y^2/2 - c y`` over ``y >= 0``: one coordinate of Eq. (6).
 

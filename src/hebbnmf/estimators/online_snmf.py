@@ -15,7 +15,7 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hebbnmf.clustering import cluster_labels
+from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators._sklearn import in_chosen_container
 from hebbnmf.learner import BATCH, Learner, Settings, check_rows
@@ -192,11 +192,14 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             n = len(samples)
             order = rng.permutation(n) if self.shuffle else np.arange(n)
             for rows in gen_batches(n, BATCH):
-                n_unconverged += self.learner_.learn(samples[order[rows]]).n_unconverged
-        self.labels_, failed = self.learner_.respond_labels(samples, self.n_jobs)
+                batch = self.learner_.learn(samples[order[rows]], keep=False)
+                n_unconverged += batch.n_unconverged
+        responses = self.learner_.respond(samples, self.n_jobs, keep=False)
+        self.labels_ = responses.labels
         self.n_iter_ = self.n_epochs
         self.learner_.warn_without_units(samples)
-        self.learner_.warn_unconverged(n_unconverged + failed, (self.n_epochs + 1) * len(samples))
+        n_unconverged += responses.n_unconverged
+        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * len(samples))
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -214,9 +217,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             The estimator.
         """
         rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
-        self.labels_, n_unconverged = self.learner_.learn_labels(rows)
-        self.n_iter_ = 1
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        self._learn(rows, keep=False)
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
@@ -233,11 +234,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             The responses, one column for each unit recruited by the end of the call.
         """
         rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
-        Y, n_unconverged, _ = self.learner_.learn(rows)
-        self.labels_ = cluster_labels(Y)
-        self.n_iter_ = 1
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
-        return in_chosen_container(self, Y, X)
+        return in_chosen_container(self, self._learn(rows, keep=True), X)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Respond to samples with frozen weights, each on its own.
@@ -252,10 +249,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Y : ndarray of shape (n_samples, n_components_)
             The responses, non-negative.
         """
-        rows = self._rows_to_respond_to(X)
-        Y, n_unconverged, _ = self.learner_.respond(rows, self.n_jobs)
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
-        return Y
+        return self._respond(X, keep=True).Y
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Name the unit that responds to each sample most strongly, with frozen weights.
@@ -270,10 +264,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         labels : ndarray of shape (n_samples,)
             Indices of units; -1 for a sample to which no unit responds.
         """
-        rows = self._rows_to_respond_to(X)
-        labels, n_unconverged = self.learner_.respond_labels(rows, self.n_jobs)
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
-        return labels
+        return self._respond(X, keep=False).labels
 
     def score(self, X: ArrayLike, y: object = None) -> float:
         """Return the share of the similarities of samples that frozen responses explain.
@@ -373,6 +364,20 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         else:
             self.learner_.configure(settings)
         return rows
+
+    def _learn(self, rows: FloatArray, *, keep: bool) -> FloatArray:
+        """Learn one chunk, set its labels, and return the responses if they are kept."""
+        responses = self.learner_.learn(rows, keep=keep)
+        self.labels_ = responses.labels
+        self.n_iter_ = 1
+        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        return responses.Y
+
+    def _respond(self, X: ArrayLike, *, keep: bool) -> Responses:
+        rows = self._rows_to_respond_to(X)
+        responses = self.learner_.respond(rows, self.n_jobs, keep=keep)
+        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        return responses
 
     def _rows_to_respond_to(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)

@@ -198,12 +198,13 @@ class _Run:
     def learn(self, rows: FloatArray) -> None:
         """Learn a chunk to its end, and note the position after it."""
         self._in_mid_chunk = True
-        self.model.labels_, n_unconverged = self.model.learner_.learn_labels(rows)
+        responses = self.model.learner_.learn(rows, keep=False)
+        self.model.labels_ = responses.labels
         self.model.n_iter_ = 1
         self._position = self.stream.position
         self._in_mid_chunk = False
         self._n_learned += len(rows)
-        self._n_unconverged += n_unconverged
+        self._n_unconverged += responses.n_unconverged
 
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
