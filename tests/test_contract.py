@@ -149,9 +149,9 @@ def test_the_number_of_threads_reaches_the_network_and_is_checked(X, method, mon
     seen = []
     respond = hebbnmf.Network.respond
 
-    def recorded(self, rows, n_jobs=None):
+    def recorded(self, rows, n_jobs=None, **options):
         seen.append(n_jobs)
-        return respond(self, rows, n_jobs)
+        return respond(self, rows, n_jobs, **options)
 
     monkeypatch.setattr(hebbnmf.Network, "respond", recorded)
     getattr(net, method)(X)

@@ -148,12 +148,12 @@ class InterruptedLearner(Learner):
 
     n_calls = 0
 
-    def learn_labels(self, X):
+    def learn(self, X, *, keep=True):
         self.n_calls += 1
         if self.n_calls == 3:
             signal.raise_signal(signal.SIGINT)
             time.sleep(0.1)  # the main thread handles it meanwhile
-        return super().learn_labels(X)
+        return super().learn(X, keep=keep)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

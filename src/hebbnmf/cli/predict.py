@@ -29,4 +29,4 @@ def predict(model: str, data: tuple[str, ...], output: str, reading: "ReadOption
     has a line of names if DATA have one.
     """
     net, steps = read_fitted(model)
-    write_responses(net, steps, data, reading, output, ["label"], lambda responses: responses.labels)
+    write_responses(net, steps, data, reading, output, ["label"], lambda found: found.labels)

@@ -33,4 +33,4 @@ def transform(model: str, data: tuple[str, ...], output: str, reading: "ReadOpti
             f"{model} has no unit, and so no response; fit with a lower --rank-penalty."
         )
     names = [f"unit{i}" for i in range(net.n_components_)]
-    write_responses(net, steps, data, reading, output, names, lambda responses: responses.Y)
+    write_responses(net, steps, data, reading, output, names, lambda found: found.Y)

@@ -41,7 +41,7 @@ class Responses(NamedTuple):
     """What a network returns for some samples."""
 
     Y: FloatArray  # activities, one row a sample and one column a unit; no row if not wanted
-    labels: LabelArray  # the unit with the strongest response to each sample, -1 where all are silent
+    labels: LabelArray  # the unit with the strongest response to each sample, or -1
     n_unconverged: int  # samples whose response stopped at max_sweeps
     deferred: list[int]  # rows that were not learned, because they would have recruited a unit
 

@@ -21,7 +21,7 @@ eigenvalues and many small ones, two sweeps of Gauss-Seidel correct the support,
 themselves: clipped at zero they may go round in circles. Sweeps do end where one clock drives all
 units: each move lowers the convex energy ``z'Az/2 - z'Bx``, ``A = diag(Yhat) (I + M)``. So the runs
 of sweeps between two solves get longer, and one that settles is the last. Under the schedule of
-section III.C, A is only nearly symmetric, nothing is known to fall, and ``max_sweeps`` is the bound.
+section III.C, A is only nearly symmetric and nothing is known to fall: ``max_sweeps`` bounds both.
 
 **Start and working set.** Inhibition is first taken as a mean field: unit i is inhibited by its
 mean lateral weight ``u_i`` times the sum f of all activities, which solves the scalar equation
@@ -408,7 +408,7 @@ def _solve_on_support(size: int, work: Workspace) -> None:
 
 @jit_inner
 def _factorize(k: int, A: FloatArray, order: IndexArray) -> bool:
-    """A = L U in place, for k a multiple of four; L without its unit diagonal, and negative.
+    """Factorize ``A = L U`` in place, k a multiple of four; L is kept negative, without its ones.
 
     No pivoting: the diagonal is one, and the matrix positive definite up to row scales where one
     clock drives all units. Returns False where a pivot comes near zero.
