@@ -188,7 +188,7 @@ def test_the_golden_file_loads_for_ever():
     X = golden_stream()
     file = read(GOLDEN)
     net = file.model
-    Y, W, M, Yhat = online_snmf(X[:70], 6, 0.5)
+    Y, W, M, Yhat, _ = online_snmf(X[:70], 6, 0.5)
     K = np.count_nonzero(Yhat)
     assert (net.n_components_, net.n_samples_seen_, net.n_features_in_) == (K, 70, 4)
     # The definitions of the weights, as ratios of sums over the responses of the oracle.
@@ -201,7 +201,7 @@ def test_the_golden_file_loads_for_ever():
     assert file.position == {"epoch": 0, "cursor": 70}
     assert [type(step) for step in file.preprocessing] == [StandardScaler, ZCAWhitener]
     np.testing.assert_allclose(file.preprocessing[0].mean_, X.mean(axis=0), atol=1e-12)
-    Y, W, M, Yhat = online_snmf(X, 6, 0.5)
+    Y, W, M, Yhat, _ = online_snmf(X, 6, 0.5)
     K = net.partial_fit(X[70:]).n_components_
     np.testing.assert_allclose(net.components_, W[:K], atol=1e-9)
     np.testing.assert_allclose(net.cumulative_activity_, Yhat[:K])

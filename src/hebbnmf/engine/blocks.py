@@ -3,8 +3,8 @@
 import numpy as np
 
 from hebbnmf.engine._jit import jit
-from hebbnmf.engine.plasticity import birth, learn
-from hebbnmf.engine.recruitment import recruit
+from hebbnmf.engine.plasticity import birth, discount, forget, learn, settle_discount
+from hebbnmf.engine.recruitment import recruit, threshold_for, weakest_silent_unit
 from hebbnmf.engine.response import (
     FEW_UNITS,
     axpy,
@@ -20,6 +20,7 @@ def learn_block(
     K: int,
     n_free: int,
     recruiting: bool,
+    n_samples: int,
     X: FloatArray,
     Y: FloatArray,
     weights: Weights,
@@ -32,9 +33,11 @@ def learn_block(
     K : int
         Number of recruited units.
     n_free : int
-        Number of units that may still be recruited.
+        Number of units that may still be recruited, less the number of samples deferred.
     recruiting : bool
         Whether they are. If not, the block ends before the first sample that would recruit one.
+    n_samples : int
+        Number of samples presented before the block.
     X : array of shape (B, n), IN
         The samples.
     Y : array of shape (B, >= m), OUT
@@ -55,29 +58,48 @@ def learn_block(
     work.s[:K] = weights.s[:K]
     n_unconverged = 0
     n_learned = 0
+    D = 1.0
+    # One sample deferred for each unit that might be replaced is enough.
+    recycling = rules.recycle and n_free > -K
     for t in range(len(X)):
         x_norm2 = float(block.G[t, t])
-        n_old, converged = _respond(t, K, x_norm2, block.P, weights, rules, work)
+        gamma = discount(n_samples + t, rules.memory)
+        D_t = D * gamma
+        x_norm2_sum = gamma * weights.energy[0] + x_norm2
+        n_discounted = gamma * weights.energy[1] + 1
+        n_old, converged = _respond(t, K, x_norm2, D_t, block.P, weights, rules, work)
         n_active = n_old
-        if n_free > 0:
+        if n_free > 0 or recycling:
             y_norm2 = 0.0
             for a in range(n_old):
                 y_norm2 += float(work.y[a]) ** 2
-            y_new = recruit(x_norm2, y_norm2, rules.threshold, rules.floor)
+            threshold = threshold_for(x_norm2, x_norm2_sum, n_discounted, rules)
+            y_new = recruit(x_norm2, y_norm2, threshold, rules.floor)
+            newborn = -1
             if y_new > 0:
+                newborn = K
+                if n_free <= 0:
+                    newborn = weakest_silent_unit(K, n_old, y_new * y_new / D_t, weights, work)
+            if newborn >= 0:
                 if not recruiting:
                     break
-                birth(K, y_new, rules.initial_activity, weights, work)
-                work.active[n_active] = K
+                if newborn < K:
+                    forget(newborn, weights, block)
+                else:
+                    n_free -= 1
+                    K += 1
+                birth(newborn, n_samples + t, y_new, D_t, rules, weights, work)
+                work.active[n_active] = newborn
                 work.y[n_active] = y_new
                 n_active += 1
-                n_free -= 1
-                K += 1
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]
-        learn(t, n_old, n_active, rules.gain, weights, block, work)
+        D = D_t
+        weights.energy[0], weights.energy[1] = x_norm2_sum, n_discounted
+        learn(t, n_old, n_active, rules.gain, D, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
+    settle_discount(K, D, weights)
     _finish_block(K, weights, block)
     return K, n_learned, n_unconverged
 
@@ -98,7 +120,7 @@ def respond_block(X: FloatArray, Y: FloatArray, weights: Weights, rules: Rules) 
         x_norm2 = 0.0
         for x_j in X[t]:
             x_norm2 += float(x_j) ** 2
-        n_active, converged = _respond(t, K, x_norm2, P, weights, rules, work)
+        n_active, converged = _respond(t, K, x_norm2, 1.0, P, weights, rules, work)
         n_unconverged += not converged
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]
@@ -120,6 +142,7 @@ def _respond(
     t: int,
     K: int,
     x_norm2: float,
+    D: float,
     P: FloatArray,
     weights: Weights,
     rules: Rules,
@@ -130,7 +153,9 @@ def _respond(
         work.g[i] = P[i, t]
     tol = P.dtype.type(rules.tol)
     if rules.quartic or K <= FEW_UNITS:
-        return respond_in_order(K, weights.N_T, weights.Yhat, x_norm2, rules, tol, work)
+        # Eq. (7) does not read Yhat, and Eq. (6) takes long enough to hide a copy.
+        Yhat = D * weights.Yhat if rules.quartic else weights.Yhat
+        return respond_in_order(K, weights.N_T, Yhat, x_norm2, rules, tol, work)
     return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
 
 

@@ -1,23 +1,100 @@
-"""Learn: Eq. (8), with the plain schedule and that of section III.C.
+"""Learn: Eq. (8), with the plain schedule, that of section III.C, and memory.
 
 Rows are kept scaled, ``W_i = s_i V_i`` and ``M_i = s_i N_i``: the decay of a whole row is then
 one multiplication, and a step touches only what the sample itself adds. Within a block the
 additions to ``V`` wait in ``C``, and the inputs ``P = V X'`` of the samples still to come are
 corrected instead: the same rank-one updates, applied later.
+
+Memory
+------
+In the cost (1) of the paper all pairs of samples count alike. With memory, samples that came long
+ago count less::
+
+    sum_ts w_t w_s (x_t'x_s - y_t'y_s)^2,    w_T = 1,    w_t = gamma_{t+1} w_{t+1}
+
+so that every sample that comes multiplies all earlier weights by its gamma. As in the paper, the
+response ``y`` to sample T minimises the terms that contain it, up to a constant::
+
+    2 y'A y - 4 y'B x + (|x|^2 - |y|^2)^2
+    A = sum_{t<T} w_t y_t y_t',    B = sum_{t<T} w_t y_t x_t',    Yhat_i = A_ii
+
+W and M are ratios of these sums as before, ``W_i = B_i / Yhat_i`` and ``M_ij = A_ij / Yhat_i``.
+When a sample arrives, A, B and ``Yhat`` are multiplied by gamma, which leaves the ratios alone;
+then the network responds; then the sample adds its own terms, of weight 1. With the new
+``Yhat_i`` the ratios move as in Eq. (8)::
+
+    W_i <- (gamma B_i + y_i x) / Yhat_i = W_i + y_i (x - y_i W_i) / Yhat_i
+
+since ``gamma B_i = (Yhat_i - y_i^2) W_i``, and M likewise. So only line 1 of Eq. (8) changes,
+``Yhat_i <- gamma Yhat_i + y_i^2``, and it changes for silent units too.
+
+``diag(Yhat) (I + M)`` is A, the Gram matrix of the units' responses, each scaled by
+``sqrt(w_t)``: symmetric and positive semidefinite, because all units share the weights. The
+response by Eq. (7) therefore still minimises a convex energy. Section III.C's gain, which slows
+the diagonal of A alone, loses that.
 """
 
-from hebbnmf.engine._jit import jit
-from hebbnmf.engine.state import Block, Weights, Workspace
+import numpy as np
 
+from hebbnmf.engine._jit import jit
+from hebbnmf.engine.state import Block, Rules, Weights, Workspace
+
+# t0: samples that a share of the stream is taken to remember when it begins.
+_FIRST_MEMORY = 10
+# Cumulative activity that counts as nothing; it keeps what decays from reaching zero.
+_FORGOTTEN = float(np.finfo(np.float64).tiny)
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10
 
 
 @jit
-def birth(i: int, y_i: float, initial_activity: float, weights: Weights, work: Workspace) -> None:
-    """Give a new unit its scale and cumulative activity; its weights come from `learn`."""
+def discount(T: int, memory: float) -> float:
+    """Return gamma, which multiplies the sums over T samples when the next one arrives.
+
+    A memory of N samples is ``gamma = 1 - 1/N``: the weights of old samples sum up to N. A share f
+    of the stream is::
+
+        gamma = 1 - (1/f - 1) / (T + t0/f),    t0 = 10
+
+    Here sample t has a weight near ``(t / T)^(1/f - 1)``, and all sum up to ``f T + t0``: early
+    samples fade, while learning rates still fall as 1/T.
+    """
+    if memory == 0:
+        return 1.0
+    if memory < 1:
+        return 1 - (1 / memory - 1) / (T + _FIRST_MEMORY / memory)
+    return 1 - 1 / memory
+
+
+@jit
+def settle_discount(K: int, D: float, weights: Weights) -> None:
+    """Multiply the discount of a block into ``Yhat``."""
+    if D < 1:
+        for i in range(K):
+            weights.Yhat[i] = max(D * weights.Yhat[i], _FORGOTTEN)
+
+
+@jit
+def birth(
+    i: int, T: int, y_i: float, D: float, rules: Rules, weights: Weights, work: Workspace
+) -> None:
+    """Give the unit that sample T recruits its scale and cumulative activity.
+
+    Its weights come from `learn`.
+    """
     weights.s[i] = work.s[i] = 1.0
-    weights.Yhat[i] = initial_activity if initial_activity > 0 else y_i * y_i
+    weights.Yhat[i] = (rules.initial_activity if rules.initial_activity > 0 else y_i * y_i) / D
+    weights.born[i] = T
+
+
+@jit
+def forget(i: int, weights: Weights, block: Block) -> None:
+    """Clear all that unit i has learned, and what waits in the block for it."""
+    weights.V[i] = 0
+    weights.N_T[i] = 0
+    weights.N_T[:, i] = 0
+    block.P[i] = 0
+    block.n_steps[i] = 0
 
 
 @jit
@@ -26,6 +103,7 @@ def learn(
     n_old: int,
     n_active: int,
     gain: float,
+    D: float,
     weights: Weights,
     block: Block,
     work: Workspace,
@@ -47,6 +125,10 @@ def learn(
         ``work.active[:n_active]`` responded with ``work.y``; those from ``n_old`` on are newborn.
     gain : float
         Share of ``y_i^2`` that is added to ``Yhat_i``.
+    D : float
+        Product of the discounts since the block began, this sample's included. It is one clock
+        for all units: ``weights.Yhat`` holds ``Yhat / D``, so that a sample touches the active
+        units alone.
     weights, block, work : Weights, Block, Workspace, INOUT
         What is learned, the samples, the response.
     """
@@ -55,8 +137,11 @@ def learn(
     n_samples = len(block.X)
     for a in range(n_old):
         i, y_i = active[a], float(y[a])
-        Yhat[i] += gain * y_i * y_i  # Eq. (8), line 1
-        scale = max(Yhat[i], y_i * y_i)
+        # A branch: in one sum the compiler would fuse another product, also without memory.
+        activity = Yhat[i] if D == 1 else D * Yhat[i]
+        activity += gain * y_i * y_i  # Eq. (8), line 1
+        Yhat[i] = activity / D
+        scale = max(activity, y_i * y_i)
         s[i] *= (scale - y_i * y_i) / scale
         if s[i] < _SMALLEST_SCALE:
             _fold(i, weights, block)
