@@ -19,6 +19,7 @@ gamma      discount of older samples, ours     from ``memory``; D in kernels is 
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +113,7 @@ class Network:
     @property
     def state(self) -> Weights:
         """Copies of all that was learned, without spare room; `restore` goes on from them."""
-        return Weights(*map(np.copy, self._recruited()))
+        return deepcopy(self._recruited())
 
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Continue from a `state`."""
