@@ -63,7 +63,7 @@ class Settings:
 
     n_components: int = parameter(8, COUNT)
     rank_penalty: float | str = parameter(1.0, either(NON_NEGATIVE, "auto"))
-    memory: float | None = parameter(None, MEMORY)
+    memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
     recycle: bool = parameter(False, FLAG)
     initial_activity: float | None = parameter(
         None, optional(POSITIVE, "None for the plain schedule")

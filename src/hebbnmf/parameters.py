@@ -63,7 +63,7 @@ def _is_real(value: object, least: float) -> bool:
 
 
 def _is_memory(value: Any) -> bool:
-    return value is None or (_is_real(value, 0.0) and (0 < value < 1 or value >= 2))
+    return _is_real(value, 0.0) and (0 < value < 1 or value >= 2)
 
 
 COUNT = Rule("an integer of at least 1", _is_count)
@@ -71,5 +71,5 @@ POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) an
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(
-    "None, a number of samples of at least 2, or a share of the stream between 0 and 1", _is_memory
+    "a number of samples of at least 2 or a share of the stream between 0 and 1", _is_memory
 )
