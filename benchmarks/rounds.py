@@ -162,7 +162,7 @@ def overhead(n_rows=20_000, n_rounds=15):
             learning = max(client.gather(client.map(learn_timed, [packed] * 2, halves, pure=False)))
             start = time.perf_counter()
             packed_now = pickle.dumps(learner)
-            arguments = [(lazy[0], True), (lazy[1], False)]
+            arguments = [(lazy[0], 0), (lazy[1], n_rows)]
             merge(learner, run(client, learn_shard, packed_now, arguments))
             whole = time.perf_counter() - start
             if turn:
@@ -174,7 +174,7 @@ def overhead(n_rows=20_000, n_rounds=15):
         f" overhead {np.median(beyond):.1%} ({beyond.min():.1%} to {beyond.max():.1%});"
         f" {len(packed) / 1e6:.2f} MB sent to a worker"
     )
-    outcome = learn_shard(packed, X[:720], False)
+    outcome = learn_shard(packed, X[:720], n_rows)
     back = len(pickle.dumps(outcome))
     start = time.perf_counter()
     merge(learner, [outcome._replace(learned=learner.state)] + [outcome] * 100)

@@ -94,11 +94,21 @@ def grown(request, X):
 
 def outcomes_of(model, shards):
     packed = pickle.dumps(model.learner_)
-    return [learn_shard(packed, rows, w == 0) for w, rows in enumerate(shards)]
+    return [learn_shard(packed, rows, n) for rows, n in zip(shards, n_before(shards), strict=True)]
 
 
 def responses_of(model, shards):
-    return [pickle.loads(pickle.dumps(model)).partial_fit_transform(rows) for rows in shards]
+    """What copies of the model respond, each on the clock of the merged stream."""
+    found = []
+    for rows, n in zip(shards, n_before(shards), strict=True):
+        copy = pickle.loads(pickle.dumps(model))
+        copy.learner_.network.n_samples += n
+        found.append(copy.partial_fit_transform(rows))
+    return found
+
+
+def n_before(shards):
+    return np.cumsum([0, *map(len, shards[:-1])]).tolist()
 
 
 def test_after_a_round_weights_are_the_ratios_of_sums_over_all_samples(X):

@@ -42,7 +42,7 @@ from hebbnmf.engine.state import Block, Rules, Weights, Workspace
 # t0: samples that a share of the stream is taken to remember when it begins.
 _FIRST_MEMORY = 10
 # Cumulative activity that counts as nothing; it keeps what decays from reaching zero.
-_FORGOTTEN = float(np.finfo(np.float64).tiny)
+FORGOTTEN = float(np.finfo(np.float64).tiny)
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10
 
@@ -67,11 +67,22 @@ def discount(T: int, memory: float) -> float:
 
 
 @jit
+def discount_over(T: int, n: int, memory: float) -> tuple[float, float]:
+    """Return what is left after n samples of the weights before, and the sum of their own."""
+    left, total = 1.0, 0.0
+    for t in range(T, T + n):
+        gamma = discount(t, memory)
+        left *= gamma
+        total = gamma * total + 1
+    return left, total
+
+
+@jit
 def settle_discount(K: int, D: float, weights: Weights) -> None:
     """Multiply the discount of a block into ``Yhat``."""
     if D < 1:
         for i in range(K):
-            weights.Yhat[i] = max(D * weights.Yhat[i], _FORGOTTEN)
+            weights.Yhat[i] = max(D * weights.Yhat[i], FORGOTTEN)
 
 
 @jit
