@@ -178,12 +178,13 @@ def test_auto_holds_to_the_ends_of_the_range_of_numbers(scale):
 
 @pytest.mark.parametrize("memory", [15, 0.1])
 def test_float32_follows_float64(memory):
-    X = stream("laplace 16")
-    double, single = (OnlineSNMF(12, rank_penalty="auto", memory=memory, tol=1e-6) for _ in "ab")
+    # As many units as clusters: units that compete for few samples amplify rounding.
+    X = stream("replaced clusters")
+    double, single = (OnlineSNMF(4, rank_penalty="auto", memory=memory, tol=1e-6) for _ in "ab")
     Y, Y_32 = double.partial_fit_transform(X), single.partial_fit_transform(X.astype(np.float32))
     assert single.components_.dtype == np.float32
-    np.testing.assert_allclose(Y_32, Y, atol=1e-3 * Y.max())
-    np.testing.assert_allclose(single.components_, double.components_, atol=1e-3)
+    np.testing.assert_allclose(Y_32, Y, atol=1e-4 * Y.max())
+    np.testing.assert_allclose(single.components_, double.components_, atol=1e-4)
 
 
 def test_recycling_follows_clusters_that_are_replaced():
