@@ -162,7 +162,7 @@ def overhead(n_rows=20_000, n_rounds=15):
             learning = max(client.gather(client.map(learn_timed, [packed] * 2, halves, pure=False)))
             start = time.perf_counter()
             packed_now = pickle.dumps(learner)
-            arguments = [(lazy[0], True), (lazy[1], False)]
+            arguments = [(lazy[0], 0), (lazy[1], n_rows)]
             merge(learner, run(client, learn_shard, packed_now, arguments))
             whole = time.perf_counter() - start
             if turn:
@@ -174,7 +174,7 @@ def overhead(n_rows=20_000, n_rounds=15):
         f" overhead {np.median(beyond):.1%} ({beyond.min():.1%} to {beyond.max():.1%});"
         f" {len(packed) / 1e6:.2f} MB sent to a worker"
     )
-    outcome = learn_shard(packed, X[:720], False)
+    outcome = learn_shard(packed, X[:720], n_rows)
     back = len(pickle.dumps(outcome))
     start = time.perf_counter()
     merge(learner, [outcome._replace(learned=learner.state)] + [outcome] * 100)
@@ -184,7 +184,7 @@ def overhead(n_rows=20_000, n_rounds=15):
 
 @click.command()
 def main():
-    """Measure the effect of rounds; about eleven minutes."""
+    """Measure the effect of rounds; about a quarter of an hour."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
     # Held-out data: the pace of rounds was chosen on patches 0 to 6.
@@ -192,6 +192,7 @@ def main():
     sets = range(7, 10)
     round_length_and_shards(sets)
     round_length_and_shards(sets, **SLOW)
+    round_length_and_shards(sets, memory=0.1)
 
 
 if __name__ == "__main__":

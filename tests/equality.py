@@ -11,8 +11,9 @@ def assert_same_model(model, other):
     if cost is not None:
         assert cost.value == expected_cost.value
     # Scales may differ where weights are the same: a merge folds them into the rows.
-    for name in ("components_", "lateral_weights_", "cumulative_activity_"):
+    for name in ("components_", "lateral_weights_", "cumulative_activity_", "unit_births_"):
         mine, theirs = getattr(model, name), getattr(other, name)
         assert mine.dtype == theirs.dtype
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
     assert len(weights.s) == len(expected.s)
+    np.testing.assert_array_equal(weights.energy, expected.energy)

@@ -7,17 +7,37 @@ import numpy as np
 
 
 def online_snmf(
-    X, m, lam, *, initial=None, gain=1.0, quartic=False, tol=1e-12, max_sweeps=100_000, residue=1e-7
+    X,
+    m,
+    lam,
+    *,
+    initial=None,
+    gain=1.0,
+    quartic=False,
+    memory=None,
+    recycle=False,
+    tol=1e-12,
+    max_sweeps=100_000,
+    residue=1e-7,
 ):
-    """Present the rows of X. Returns the responses, W, M and Yhat (m rows, those unused zero)."""
+    """Present the rows of X.
+
+    Returns the responses, W, M, Yhat and the sample at which each unit was born; unused units are
+    zero, and -1 in the last.
+    """
     n_samples, n = X.shape
     W = np.zeros((m, n))
     M = np.zeros((m, m))
     Yhat = np.zeros(m)
+    births = np.full(m, -1)
     active_set = []
+    squares, total = 0.0, 0.0
     responses = np.zeros((n_samples, m))
     for T in range(n_samples):
         x = X[T]
+        gamma = discount_of(T, memory)
+        Yhat = gamma * Yhat
+        squares, total = gamma * squares + x @ x, gamma * total + 1
         y = np.zeros(m)
         for _ in range(max_sweeps):
             before = y.copy()
@@ -35,10 +55,21 @@ def online_snmf(
 
         rest = x @ x - y @ y
         newborn = None
-        if len(active_set) < m and rest > residue * (x @ x) and rest**2 > lam:
-            newborn = len(active_set)
-            active_set.append(newborn)
-            y[newborn] = np.sqrt(rest)
+        enough = 0.75 * (x @ x) ** 0.5 * (squares / total) ** 0.5 if lam == "auto" else lam**0.5
+        if rest > residue * (x @ x) and rest > enough:
+            silent = [i for i in active_set if y[i] == 0]
+            weakest = min(silent, key=lambda i: Yhat[i], default=None)
+            if len(active_set) < m:
+                newborn = len(active_set)
+                active_set.append(newborn)
+            elif recycle and weakest is not None and Yhat[weakest] < rest:
+                newborn = weakest
+                W[newborn] = 0
+                M[newborn] = 0
+                M[:, newborn] = 0
+            if newborn is not None:
+                y[newborn] = np.sqrt(rest)
+                births[newborn] = T
 
         for i in active_set:
             if y[i] == 0:
@@ -50,11 +81,41 @@ def online_snmf(
                 M[i] = y[i] * y / y[i] ** 2
             else:
                 Yhat[i] = Yhat[i] + gain * y[i] ** 2
-                W[i] = W[i] + y[i] * (x - W[i] * y[i]) / Yhat[i]
-                M[i] = M[i] + y[i] * (y - M[i] * y[i]) / Yhat[i]
+                rate = min(y[i] ** 2 / Yhat[i], 1)  # at most 1 in the paper, but for III.C's gain
+                W[i] = W[i] + rate * (x - W[i] * y[i]) / y[i]
+                M[i] = M[i] + rate * (y - M[i] * y[i]) / y[i]
             M[i, i] = 0.0
         responses[T] = y
-    return responses, W, M, Yhat
+    return responses, W, M, Yhat, births
+
+
+def discount_of(T, memory):
+    """Gamma of sample T, the first being 0."""
+    if memory is None:
+        return 1.0
+    if memory < 1:
+        return 1 - (1 / memory - 1) / (T + 10 / memory)
+    return 1 - 1 / memory
+
+
+def ratios_of_discounted_sums(X, Y, births, memory):
+    """W, M and Yhat by their definitions: sums in which sample t has the weight w_t.
+
+    A unit that took another's place begins at its birth.
+    """
+    n_samples = len(X)
+    w = [
+        np.prod([discount_of(u, memory) for u in range(t + 1, n_samples)]) for t in range(n_samples)
+    ]
+    own = np.array(Y)
+    for i, birth in enumerate(births):
+        own[:birth, i] = 0
+    A = sum(w[t] * np.outer(own[t], own[t]) for t in range(n_samples))
+    B = sum(w[t] * np.outer(own[t], X[t]) for t in range(n_samples))
+    Yhat = np.diag(A).copy()
+    M = A / Yhat[:, None]
+    np.fill_diagonal(M, 0)
+    return B / Yhat[:, None], M, Yhat
 
 
 def minimum_of_equation_6(Yhat, excess, net):

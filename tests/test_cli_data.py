@@ -131,6 +131,36 @@ def test_fit_learns_what_the_estimator_learns(rows):
     assert model.get_params() == net.get_params()
 
 
+def test_fit_takes_memory_and_a_penalty_without_a_scale(rows):
+    given = ["--n-components", 2, "--rank-penalty", "auto", "--memory", 0.1, "--recycle"]
+    run("fit", "rows.npy", "-o", "m.npz", *given)
+    net = OnlineSNMF(2, rank_penalty="auto", memory=0.1, recycle=True).partial_fit(rows)
+    assert_same_model(load("m.npz"), net)
+    facts = json.loads(run("info", "m.npz", "--json").stdout)
+    shown = {name: facts["parameters"][name] for name in ("rank_penalty", "memory", "recycle")}
+    assert shown == {"rank_penalty": "auto", "memory": 0.1, "recycle": True}
+    assert facts["unit_births"] == net.unit_births_.tolist()
+    part = ["rows.npy", "-o", "m.npz", "--checkpoint", "part.npz", "--memory"]
+    run("fit", *part, 500, "--limit", 100)
+    assert "--memory is 400.0, but" in run("fit", *part, 400, "--resume", code=2).stderr
+    run("fit", *part, 500, "--resume")
+    net = OnlineSNMF(memory=500).partial_fit(rows[:100]).partial_fit(rows[100:])
+    assert_same_model(load("m.npz"), net)
+
+
+@pytest.mark.parametrize("option", ["--memory", "--rank-penalty"])
+@pytest.mark.parametrize("value", ["-1", "automatic"])
+def test_values_that_make_no_sense_are_refused(option, value):
+    error = run("fit", "rows.npy", "-o", "m.npz", option, value, code=2).stderr
+    assert f"Invalid value for '{option}'" in error
+
+
+@pytest.mark.parametrize("value", ["0", "1", "1.5", "inf"])
+def test_a_memory_is_a_number_of_samples_or_a_share(value):
+    error = run("fit", "rows.npy", "-o", "m.npz", "--memory", value, code=2).stderr
+    assert f"{value} is not a number of samples of at least 2 or a share" in " ".join(error.split())
+
+
 def test_every_source_teaches_the_same(rows):
     text = Path("rows.csv").read_text()
     net = OnlineSNMF(3, rank_penalty=0.1).partial_fit(rows)

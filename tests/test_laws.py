@@ -81,7 +81,7 @@ def _small_stream(parts):
 def test_every_response_equals_the_oracle_in_any_chunking(name, m, dynamics, name_of_schedule):
     X, rank_penalty = stream(name)
     plan = schedule(name_of_schedule, X)
-    Y, W, M, Yhat = online_snmf(
+    Y, W, M, Yhat, _ = online_snmf(
         X.copy(), m, rank_penalty, initial=plan[0], gain=plan[1], quartic=dynamics == "quartic"
     )
     for size in (1, 7, len(X)):

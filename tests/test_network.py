@@ -48,7 +48,7 @@ def test_the_working_set_of_a_large_network_gives_the_responses_of_the_oracle(sc
     Y, _, n_unconverged, _ = net.learn(X.copy())
     assert net.n_units == 90 > FEW_UNITS
     assert n_unconverged == 0
-    expected, W, M, Yhat = online_snmf(X.copy(), 90, 0.0, initial=schedule[0], gain=schedule[1])
+    expected, W, M, Yhat, _ = online_snmf(X.copy(), 90, 0.0, initial=schedule[0], gain=schedule[1])
     np.testing.assert_allclose(Y, expected, rtol=0, atol=1e-8 * expected.max())
     np.testing.assert_allclose(net.components, W, rtol=0, atol=1e-8)
     np.testing.assert_allclose(net.lateral_weights, M, rtol=0, atol=1e-8)

@@ -29,7 +29,9 @@ BAD_DATA = {
 }
 BAD_PARAMETERS = {
     "n_components": [0, -1, 2.5, True, None],
-    "rank_penalty": [-1e-9, np.nan, np.inf, "1", None],
+    "rank_penalty": [-1e-9, np.nan, np.inf, "1", "automatic", True, None],
+    "memory": [0, 0.0, -1, -0.5, 1, 1.0, 1.5, np.nan, np.inf, True, "auto", "10"],
+    "recycle": [1, None, "yes"],
     "initial_activity": [0.0, -1.0, np.nan, "plain"],
     "activity_gain": [0.0, -1.0, np.nan, np.inf],
     "dynamics": ["linear", None, 7],

@@ -27,6 +27,7 @@ from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 from reference import online_snmf
 
 GOLDEN = Path(__file__).parent / "data" / "format1.npz"
+GOLDEN_2 = GOLDEN.with_name("format2.npz")
 
 
 def golden_stream():
@@ -85,12 +86,14 @@ def assert_same_file(model, again):
         {"dynamics": "quartic"},
         {"track_cost": True},
         {"initial_activity": 50.0, "activity_gain": 0.01},
+        {"memory": 20, "recycle": True, "rank_penalty": "auto"},
+        {"memory": 0.1, "dynamics": "quartic"},
         {"random_state": 5, "tol": np.float64(1e-6), "max_sweeps": np.int64(500)},
     ],
 )
 def test_a_loaded_model_is_the_same_and_goes_on_the_same(tmp_path, dtype, parameters):
     X = sources(400, dtype=dtype)
-    net = OnlineSNMF(7, rank_penalty=2.0, **parameters)
+    net = OnlineSNMF(7, **{"rank_penalty": 2.0, **parameters})
     for start in range(0, 400, 37):
         save(net, tmp_path / "net.npz")
         again = load(tmp_path / "net.npz")
@@ -188,7 +191,7 @@ def test_the_golden_file_loads_for_ever():
     X = golden_stream()
     file = read(GOLDEN)
     net = file.model
-    Y, W, M, Yhat = online_snmf(X[:70], 6, 0.5)
+    Y, W, M, Yhat, _ = online_snmf(X[:70], 6, 0.5)
     K = np.count_nonzero(Yhat)
     assert (net.n_components_, net.n_samples_seen_, net.n_features_in_) == (K, 70, 4)
     # The definitions of the weights, as ratios of sums over the responses of the oracle.
@@ -198,13 +201,31 @@ def test_the_golden_file_loads_for_ever():
     np.testing.assert_allclose(net.components_, W[:K], atol=1e-9)
     np.testing.assert_allclose(net.lateral_weights_, M[:K, :K], atol=1e-9)
     assert net.get_params()["tol"] == 1e-12
+    assert (net.memory, net.recycle) == (None, False)
+    assert net.unit_births_.tolist() == [-1] * K
     assert file.position == {"epoch": 0, "cursor": 70}
     assert [type(step) for step in file.preprocessing] == [StandardScaler, ZCAWhitener]
     np.testing.assert_allclose(file.preprocessing[0].mean_, X.mean(axis=0), atol=1e-12)
-    Y, W, M, Yhat = online_snmf(X, 6, 0.5)
+    Y, W, M, Yhat, _ = online_snmf(X, 6, 0.5)
     K = net.partial_fit(X[70:]).n_components_
     np.testing.assert_allclose(net.components_, W[:K], atol=1e-9)
     np.testing.assert_allclose(net.cumulative_activity_, Yhat[:K])
+
+
+def test_the_golden_file_with_memory_loads_for_ever():
+    # Written on the 18th of November 2026: the first 70 rows, in one chunk.
+    X = golden_stream()
+    net = read(GOLDEN_2).model
+    assert (net.rank_penalty, net.memory, net.recycle) == ("auto", 5, True)
+    for rows in (X[:70], X):
+        if net.n_samples_seen_ < len(rows):
+            net.partial_fit(rows[70:])
+        _, W, M, Yhat, births = online_snmf(rows, 3, "auto", memory=5, recycle=True)
+        assert births.max() > 10
+        np.testing.assert_array_equal(net.unit_births_, births)
+        np.testing.assert_allclose(net.components_, W, atol=1e-9)
+        np.testing.assert_allclose(net.lateral_weights_, M, atol=1e-9)
+        np.testing.assert_allclose(net.cumulative_activity_, Yhat)
 
 
 def test_the_same_model_makes_the_same_bytes_and_any_reader_of_npz_can_look(tmp_path):
@@ -331,6 +352,9 @@ HEADERS = {
     "unhashable class": (lambda h: h.update({"class": []}), "valid"),
     "extra key": (lambda h: h.update(more=1), "other keys"),
     "parameter": (lambda h: h["parameters"].update(tol=-1.0), "tol=-1.0"),
+    "memory": (lambda h: h["parameters"].update(memory=1), "memory=1 cannot"),
+    "penalty": (lambda h: h["parameters"].update(rank_penalty="car"), "rank_penalty='car' cannot"),
+    "lost parameter": (lambda h: h["parameters"].pop("memory"), "parameters do not fit"),
     "infinite parameter": (lambda h: h["parameters"].update(tol=1e999), "Infinity"),
     "unknown parameter": (lambda h: h["parameters"].update(evil=1), "parameters do not fit"),
     "parameters": (lambda h: h.update(parameters=None), "parameters do not fit"),
@@ -375,15 +399,24 @@ INVARIANTS = {
     "N_T": (lambda N: N - 1, "negative"),
     "s": (lambda s: 0 * s, "row scales"),
     "Yhat": (lambda Yhat: -Yhat, "cumulative activity"),
+    "born": (lambda born: born + 150, "born of samples"),
+    "energy": (lambda energy: -energy, "the energy is not"),
     "labels": (lambda labels: labels + 100, "labels name units"),
     "triangle": (lambda R: R + 1, "triangle"),
 }
 
 
-@pytest.mark.parametrize("name", [*INVARIANTS, "diagonal"])
+MORE_INVARIANTS = {
+    "diagonal": ("N_T", lambda N: N + np.eye(len(N)), "inhibit themselves"),
+    "before the stream": ("born", lambda born: born - 2 - born.min(), "born of samples"),
+    "infinite": ("energy", lambda energy: energy + np.inf, "not finite"),
+    "more than came": ("energy", lambda energy: energy * 2, "the energy is not"),
+}
+
+
+@pytest.mark.parametrize("name", [*INVARIANTS, *MORE_INVARIANTS])
 def test_arrays_that_no_network_can_have_are_refused(tmp_path, name):
-    attribute = "N_T" if name == "diagonal" else name
-    change, message = INVARIANTS.get(name, (lambda N: N + np.eye(len(N)), "inhibit themselves"))
+    attribute, change, message = MORE_INVARIANTS.get(name) or (name, *INVARIANTS[name])
     path = tmp_path / "net.npz"
     save(trained(track_cost=True), path)
     with np.load(path) as file:
@@ -398,8 +431,8 @@ def test_arrays_that_no_network_can_have_are_refused(tmp_path, name):
 
 def test_a_newer_format_names_the_version_needed(tmp_path):
     save(trained(), tmp_path / "net.npz")
-    forge(tmp_path / "net.npz", lambda h: (h.update(version=2), h["libraries"].update(hebbnmf="9")))
-    with pytest.raises(ModelFileError, match=r"format version 2, .* install hebbnmf 9 or later"):
+    forge(tmp_path / "net.npz", lambda h: (h.update(version=3), h["libraries"].update(hebbnmf="9")))
+    with pytest.raises(ModelFileError, match=r"format version 3, .* install hebbnmf 9 or later"):
         load(tmp_path / "net.npz")
 
 

@@ -28,6 +28,9 @@ def test_river_check(model, check):
     check(model.clone())
 
 
+MEMORY = {"rank_penalty": "auto", "memory": 10, "recycle": True}
+
+
 def dicts(X, names):
     return [dict(zip(names, row, strict=True)) for row in X.tolist()]
 
@@ -40,20 +43,22 @@ def assert_same_network(model, net):
     np.testing.assert_allclose(
         model.learner.network.lateral_weights, net.lateral_weights, rtol=1e-9
     )
+    np.testing.assert_array_equal(model.learner.network.unit_births, net.unit_births)
 
 
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
-@pytest.mark.parametrize("schedule", [{}, {"initial_activity": 20.0, "activity_gain": 0.1}])
+@pytest.mark.parametrize("schedule", [{}, {"initial_activity": 20.0, "activity_gain": 0.1}, MEMORY])
 def test_features_that_come_and_go_give_the_network_of_zeros_in_their_place(dynamics, schedule):
     X = make_sparse_sources(60, 4, random_state=0)
     X[:20, 2:] = 0
     X[20:40, 0] = 0
     X[40:, 1:] = 0
     X[50, :] = 0
-    settings = Settings(6, rank_penalty=0.1, dynamics=dynamics, tol=1e-10, **schedule)
+    schedule = {"rank_penalty": 0.1, **schedule}
+    settings = Settings(6, dynamics=dynamics, tol=1e-10, **schedule)
     net = Network(4, settings.rules())
     net.learn(X)
-    model = RiverSNMF(6, rank_penalty=0.1, dynamics=dynamics, tol=1e-10, **schedule)
+    model = RiverSNMF(6, dynamics=dynamics, tol=1e-10, **schedule)
     for row in dicts(X, "abcd"):
         model.learn_one({name: value for name, value in row.items() if value != 0})
     assert sorted(model.columns) == list("abcd")

@@ -30,8 +30,8 @@ OPTIONS = {"chunk_bytes": BLOCK * N_FEATURES * 8, "epochs": 2, "random_state": 1
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
-def new_model():
-    return OnlineSNMF(6, rank_penalty=2.0, track_cost=True)
+def new_model(**parameters):
+    return OnlineSNMF(6, **{"rank_penalty": 2.0, "track_cost": True, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,20 @@ def data(tmp_path_factory):
     return folder
 
 
+MEMORY = {"memory": 50, "rank_penalty": "auto", "recycle": True}
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("name", ["x.npy", "x.csv"])
-def test_resuming_from_every_checkpoint_ends_in_the_same_weights(tmp_path, data, name, shuffle):
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("x.npy", {}), ("x.csv", {}), ("x.npy", MEMORY), ("x.csv", MEMORY)]
+)
+def test_resuming_from_every_checkpoint_ends_in_the_same_weights(
+    tmp_path, data, name, parameters, shuffle
+):
     def opened():
         return open_stream(data / name, shuffle=shuffle, **OPTIONS)
 
-    whole = train(new_model(), opened())
+    whole = train(new_model(**parameters), opened())
     copies = []
 
     def keep(_):
@@ -57,7 +64,7 @@ def test_resuming_from_every_checkpoint_ends_in_the_same_weights(tmp_path, data,
             copies.append(shutil.copy(path, tmp_path / f"{len(copies)}.npz"))
 
     path = tmp_path / "checkpoint.npz"
-    train(new_model(), opened(), checkpoint=path, every=1, on_progress=keep)
+    train(new_model(**parameters), opened(), checkpoint=path, every=1, on_progress=keep)
     assert_same_model(load(path), whole)
     assert len(copies) == 11
     for copy in [*copies, path]:

@@ -15,13 +15,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
+from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
 from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
+    MEMORY,
     NON_NEGATIVE,
     POSITIVE,
     check_fields,
+    either,
     one_of,
     optional,
     parameter,
@@ -57,7 +60,9 @@ class Settings:
     """
 
     n_components: int = parameter(8, COUNT)
-    rank_penalty: float = parameter(1.0, NON_NEGATIVE)
+    rank_penalty: float | str = parameter(1.0, either(NON_NEGATIVE, "auto"))
+    memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    recycle: bool = parameter(False, FLAG)
     initial_activity: float | None = parameter(
         None, optional(POSITIVE, "None for the plain schedule")
     )
@@ -77,11 +82,18 @@ class Settings:
         tol = max(float(self.tol), 8 * eps)
         return Rules(
             max_units=int(self.n_components),
-            threshold=float(np.sqrt(self.rank_penalty)),
+            threshold=(
+                RELATIVE_THRESHOLD
+                if isinstance(self.rank_penalty, str)
+                else float(np.sqrt(self.rank_penalty))
+            ),
+            relative=self.rank_penalty == "auto",
             # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.
             floor=max(tol, float(np.sqrt(eps))),
             initial_activity=float(self.initial_activity or 0),
             gain=float(self.activity_gain),
+            memory=float(self.memory or 0),
+            recycle=bool(self.recycle),
             quartic=self.dynamics == "quartic",
             tol=tol,
             max_sweeps=int(self.max_sweeps),
@@ -210,11 +222,13 @@ class Learner:
             if X is not None:
                 norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
                 scale = f", at most {norm2**2:.3g} in these data"
-            warn_user(
-                f"No unit was recruited: rank_penalty={self.settings.rank_penalty!r} is not below "
-                f"|x|^4 of any sample{scale}; lower it, or scale the data up.",
-                UserWarning,
+            reason = (
+                "all samples are zero; check the data"  # the first other one would recruit
+                if self.network.rules.relative
+                else f"rank_penalty={self.settings.rank_penalty!r} is not below |x|^4 of any "
+                f"sample{scale}; lower it, or scale the data up"
             )
+            warn_user(f"No unit was recruited: {reason}.", UserWarning)
 
 
 def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
@@ -241,7 +255,7 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
         raise ValueError("X contains NaN or infinity: leave such samples out, or fill them.")
     raise ValueError(
         f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} for "
-        f"{rows.dtype}: divide X by a factor, and rank_penalty by its fourth power."
+        f"{rows.dtype}: divide X by a factor, and rank_penalty, unless 'auto', by its fourth power."
     )
 
 

@@ -44,6 +44,14 @@ def optional(rule: Rule, meaning: str = "None") -> Rule:
     return Rule(f"{rule.text}, or {meaning}", lambda value: value is None or rule.holds(value))
 
 
+def either(rule: Rule, choice: str) -> Rule:
+    """Make the rule that a value obeys another one, or is a string."""
+    return Rule(
+        f"{rule.text}, or {choice!r}",
+        lambda value: rule.holds(value) or (isinstance(value, str) and value == choice),
+    )
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
@@ -54,7 +62,14 @@ def _is_real(value: object, least: float) -> bool:
     )
 
 
+def _is_memory(value: Any) -> bool:
+    return _is_real(value, 0.0) and (0 < value < 1 or value >= 2)
+
+
 COUNT = Rule("an integer of at least 1", _is_count)
 POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
+MEMORY = Rule(
+    "a number of samples of at least 2 or a share of the stream between 0 and 1", _is_memory
+)

@@ -38,11 +38,12 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     ----------
     n_components : int, default=8
         Largest number of units.
-    rank_penalty : float, default=1.0
+    rank_penalty : float or "auto", default=1.0
         Price of a further unit, on the scale of ``|x|**4``; the default suits standardised
-        features.
-    initial_activity, activity_gain, dynamics, tol, max_sweeps
-        As in `OnlineSNMF`.
+        features. With "auto" the scale of the data plays no part.
+    memory, recycle, initial_activity, activity_gain, dynamics, tol, max_sweeps
+        As in `OnlineSNMF`. With ``recycle`` the birth of a unit tells what its label stands for:
+        ``learner.network.unit_births``.
 
     Attributes
     ----------
@@ -76,7 +77,9 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self,
         n_components: int = 8,
         *,
-        rank_penalty: float = 1.0,
+        rank_penalty: float | str = 1.0,
+        memory: float | None = None,
+        recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,
         dynamics: str = "rectified",
@@ -85,6 +88,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     ) -> None:
         self.n_components = n_components
         self.rank_penalty = rank_penalty
+        self.memory = memory
+        self.recycle = recycle
         self.initial_activity = initial_activity
         self.activity_gain = activity_gain
         self.dynamics = dynamics

@@ -24,16 +24,40 @@ if TYPE_CHECKING:
 
 Options = dict[str, Any]  # values of the options, by name
 
+
+def _penalty(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    return text if text == "auto" else click.FloatRange(min=0)(text, param, ctx)
+
+
+def _memory(_ctx: click.Context, _param: click.Parameter, memory: float | None) -> float | None:
+    if memory is not None:
+        from hebbnmf.parameters import MEMORY
+
+        if not MEMORY.holds(memory):
+            raise click.BadParameter(f"{memory:g} is not {MEMORY.text}.")
+    return memory
+
+
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
-        type=click.FloatRange(min=0),
-        default=1.0,
-        help="Price of a further unit, on the scale of |x|^4; the default suits --scale.",
+        callback=_penalty,
+        default="1.0",
+        metavar="NUMBER|auto",
+        help="Price of a further unit, on the scale of |x|^4; the default suits --scale. With auto "
+        "the scale of the data plays no part.",
     ),
+    click.option(
+        "--memory",
+        type=float,
+        callback=_memory,
+        help="What is remembered: a number of samples, or a share of the stream below 1; all by "
+        "default.",
+    ),
+    click.option("--recycle", is_flag=True, help="Let new units replace weak ones."),
     click.option(
         "--initial-activity",
         type=_POSITIVE,

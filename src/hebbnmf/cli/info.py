@@ -48,6 +48,7 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
             "samples_seen": model.n_samples_seen_,
             "features": model.n_features_in_,
             "dtype": model.components_.dtype.name,
+            "unit_births": model.unit_births_.tolist(),
         }
         if model.learner_.cost is not None:
             facts["cost"] = model.cost_

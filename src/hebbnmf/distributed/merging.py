@@ -16,6 +16,19 @@ reads ``Yhat W_i <- Yhat W_i + sum_t y_i x_t``: the sums by which the paper defi
 another gain it forgets as the serial schedule does, had the shards come one after the other: a
 round in which ``d`` gets small keeps mostly its last shards.
 
+With memory the clock is that of the merged stream, in which the shards of a round come one after
+the other: sample k of a shard is discounted as sample ``T + n + k`` of a serial run, T being the
+number of samples before the round, and n the number of rows asked of the shards before it. The
+worker starts its clock there, so that ``b`` and D are discounted sums over its own samples. They
+follow sums that have faded by ``Gamma``, the product of its discounts: above, ``Gamma Yhat`` stands
+for ``Yhat`` and ``Gamma Yhat_0`` for ``Yhat_0``. With ``activity_gain=1`` the merge then reads
+``Yhat W_i <- Gamma Yhat W_i + sum_t w_t y_i x_t``, exactly. Units that the leading worker recruited
+fade too. For a number of samples that is the serial clock. For a share of the stream it is that
+clock too, but where a shard ends early or defers samples: n then counts rows that were not learned.
+
+A unit that the leading worker recycled is a new one: what the others added to the old one is
+dropped.
+
 For one worker nothing is left to merge, and the result is that of the serial engine to the last
 bit.
 """
@@ -25,16 +38,20 @@ from numpy.typing import NDArray
 
 from hebbnmf.distributed.worker import Change, Outcome
 from hebbnmf.engine.network import Network
+from hebbnmf.engine.plasticity import FORGOTTEN
 from hebbnmf.engine.state import Weights
 from hebbnmf.learner import Learner, LearnerState
 
 __all__ = ["merge"]
 
+# What a unit that was all but forgotten may add, times what it had: keeps infinities out.
+_LARGEST_RATIO = 1e300
+
 
 def merge(learner: Learner, outcomes: list[Outcome]) -> int:
     """Merge a round in place, then learn what was deferred; return the unconverged count."""
     network = learner.network
-    start = network.cumulative_activity
+    start = network.state
     n_deferred = sum(len(outcome.deferred) for outcome in outcomes)
     n_seen = network.n_samples + sum(outcome.n_read for outcome in outcomes) - n_deferred
     leading, *others = (outcome.learned for outcome in outcomes)
@@ -54,20 +71,25 @@ def merge(learner: Learner, outcomes: list[Outcome]) -> int:
     return n_unconverged
 
 
-def _composed(network: Network, start: NDArray[np.float64], changes: list[Change]) -> Weights:
+def _composed(network: Network, start: Weights, changes: list[Change]) -> Weights:
     """Let the changes of a round follow one another on the units that were sent out."""
-    V, N_T, s, Yhat = network.state
+    V, N_T, s, Yhat, born, energy = network.state
     W, M = s[:, None] * V, s[:, None] * N_T.T  # in float64, whatever the network is
-    K = len(start)
-    for decay, added_W, added_M, D, _ in changes:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rho = np.where(D > 0, np.log1p(D / Yhat[:K]) / np.log1p(D / start), 1.0)
+    K = len(start.s)
+    recycled = born[:K] != start.born
+    for change in changes:
+        fading, decay, added_W, added_M, D, added_energy, _ = _without(recycled, change)
+        Yhat = np.maximum(fading * Yhat, FORGOTTEN)
+        Yhat_0 = np.maximum(fading * start.Yhat, FORGOTTEN)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rho = np.where(D > 0, _log1p(D / Yhat[:K]) / _log1p(D / Yhat_0), 1.0)
             kept = decay**rho
             factor = np.where(decay < 1, (1 - kept) / (1 - decay), rho)
         W[:K] = kept[:, None] * W[:K] + factor[:, None] * added_W
         M[:K] *= kept[:, None]
         M[:K, :K] += factor[:, None] * added_M
         Yhat[:K] += D
+        energy = fading * energy + added_energy
     # Differences of nearly equal weights may leave a lateral weight below zero by a rounding.
     np.maximum(M, 0, out=M)
     return Weights(
@@ -75,4 +97,23 @@ def _composed(network: Network, start: NDArray[np.float64], changes: list[Change
         np.ascontiguousarray(M.T, network.dtype),
         np.ones_like(s),
         Yhat,
+        born,
+        energy,
     )
+
+
+def _without(units: NDArray[np.bool_], change: Change) -> Change:
+    """Return a change that leaves some units alone."""
+    if not units.any():
+        return change
+    others = ~units
+    return change._replace(
+        decay=np.where(units, 1.0, change.decay),
+        added_W=others[:, None] * change.added_W,
+        added_M=others[:, None] * change.added_M * others,
+        activity=others * change.activity,
+    )
+
+
+def _log1p(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log1p(np.minimum(ratio, _LARGEST_RATIO))

@@ -21,6 +21,7 @@ from hebbnmf.distributed.shards import (
     read_part,
 )
 from hebbnmf.distributed.worker import learn_shard
+from hebbnmf.engine.plasticity import discount_over
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.learner import check_rows
@@ -106,13 +107,15 @@ def fit(
     Notes
     -----
     `hebbnmf.distributed.merging` says how shards are merged: with ``activity_gain=1``, exactly as
-    sums. The leading shard of a round recruits units as it goes. The others defer the samples that
-    would, and the driver presents these after the merge, in order.
+    sums, discounted by ``memory`` as if the shards of a round had come one after the other. The
+    leading shard of a round recruits and recycles units as it goes. The others defer the samples
+    that would, and the driver presents these after the merge, in order.
 
     By Eq. (8) a sample replaces the share ``y_i^2 / Yhat_i`` of row i of the weights. So they
     remember ``Yhat`` over the mean square of an activity, in samples: with ``activity_gain=1`` all
     that were seen, with a gain of 0.1 a tenth of them, under the schedule of section III.C a
-    number that hardly grows. Workers that train longer than this diverge.
+    number that hardly grows, and with ``memory`` no more than it says. Workers that train longer
+    than this diverge.
 
     Examples
     --------
@@ -271,8 +274,8 @@ class _Training:
         before, n_before = self.model.cumulative_activity_, self.model.n_samples_seen_
         packed = pickle.dumps(learner, protocol=pickle.HIGHEST_PROTOCOL)
         arguments = [
-            (self.shards.part(shard, progress.cursors[shard], n_rows), shard == active[0])
-            for shard in active
+            (self.shards.part(shard, progress.cursors[shard], n_rows), position * n_rows)
+            for position, shard in enumerate(active)
         ]
         outcomes = run(self.executor, learn_shard, packed, arguments)
         progress.n_unconverged += merge(learner, outcomes)
@@ -293,9 +296,12 @@ class _Training:
     def _remember(self, before: NDArray[np.float64], n_rows: int) -> None:
         """Note how many samples the weights remember, now that some have added to the activity."""
         after = self.model.cumulative_activity_[: len(before)]
-        added = (after - before).sum() / self.model.activity_gain
+        network = self.model.learner_.network
+        fading, n_weighted = discount_over(network.n_samples - n_rows, n_rows, network.rules.memory)
+        # A unit that was recycled may have less than before.
+        added = np.maximum(after - fading * before, 0).sum() / self.model.activity_gain
         if added > 0:
-            self.progress.n_remembered = int(after.sum() * n_rows / added)
+            self.progress.n_remembered = int(after.sum() * n_weighted / added)
 
     def _advance(self, shard: int, n_read: int, n_asked: int, cursor: Cursor) -> None:
         """Move the cursor of a shard over rows that were read; refuse files that are not alike."""

@@ -2,7 +2,8 @@
 
 During a round the rows of the weights undergo an affine map, ``W_i -> d W_i + b``: by Eq. (8) each
 sample keeps the share ``1 - y_i^2 / Yhat_i`` of the row, ``d`` is the product of these shares, and
-``b`` what the samples themselves added.
+``b`` what the samples themselves added. With memory all cumulative activity fades meanwhile, by the
+product of the discounts of these samples.
 """
 
 import pickle
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from hebbnmf.cost import RunningCost
 from hebbnmf.distributed.shards import Part, read_part
+from hebbnmf.engine.plasticity import FORGOTTEN, discount_over
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.learner import Learner, LearnerState
 
@@ -22,10 +24,12 @@ __all__ = ["Change", "Outcome", "learn_shard"]
 class Change(NamedTuple):
     """The affine map of a round on the units that were sent out, and the activity it added."""
 
+    fading: float  # Gamma, product of the discounts
     decay: NDArray[np.float64]  # (K,) d
     added_W: FloatArray  # (K, n) b, of the feedforward weights
     added_M: FloatArray  # (K, K) b, of the lateral weights
     activity: NDArray[np.float64]  # (K,) D
+    energy: NDArray[np.float64]  # (2,) what was added to `Weights.energy`
     cost: RunningCost | None  # of these samples alone
 
 
@@ -39,17 +43,19 @@ class Outcome(NamedTuple):
     cursor: Any  # of the shard, after these rows
 
 
-def learn_shard(packed: bytes, part: Part, leading: bool) -> Outcome:
+def learn_shard(packed: bytes, part: Part, n_before: int) -> Outcome:
     """Learn the next rows of a shard: a pure function of the pickled learner and of the rows.
 
-    The leading shard may recruit units. The others defer the samples that would.
+    `n_before` is the number of rows asked of the shards before it, on which its clock starts. The
+    leading shard, at 0, may recruit units. The others defer the samples that would.
     """
     learner: Learner = pickle.loads(packed)
+    learner.network.n_samples += n_before
     rows, cursor = read_part(part)
     X = learner.check_rows(rows)
     if not len(X):
         return Outcome(None, X, 0, 0, cursor)
-    if leading:
+    if n_before == 0:
         n_unconverged = learner.learn(X, keep=False).n_unconverged
         return Outcome(learner.state, X[:0], len(X), n_unconverged, cursor)
     change, deferred, n_unconverged = _change(learner, X)
@@ -60,7 +66,7 @@ def _change(learner: Learner, X: FloatArray) -> tuple[Change, list[int], int]:
     """Learn without recruiting; return the change, the deferred rows, the unconverged count."""
     network = learner.network
     W, M, Yhat = network.components, network.lateral_weights, network.cumulative_activity
-    n = network.n_features
+    n, n_seen, energy = network.n_features, network.n_samples, network.state.energy
     closed_form = network.rules.gain == 1
     rows = X
     if not closed_form:
@@ -74,9 +80,13 @@ def _change(learner: Learner, X: FloatArray) -> tuple[Change, list[int], int]:
     if learner.cost is not None:
         learner.cost = RunningCost()
         learner.update_cost(X, responses)
-    after, D = network.components, network.cumulative_activity - Yhat
+    fading, _ = discount_over(n_seen, network.n_samples - n_seen, network.rules.memory)
+    Yhat = np.maximum(fading * Yhat, FORGOTTEN)
+    # Not below zero: the engine takes the same product in another order.
+    after, D = network.components, np.maximum(network.cumulative_activity - Yhat, 0)
     decay = Yhat / (Yhat + D) if closed_form else after[:, n].astype(np.float64)
     d = decay[:, None].astype(network.dtype)
     added_W, added_M = after[:, :n] - d * W, network.lateral_weights - d * M
-    change = Change(decay, added_W, added_M, D, learner.cost)
+    added_energy = network.state.energy - fading * energy
+    change = Change(fading, decay, added_W, added_M, D, added_energy, learner.cost)
     return change, responses.deferred, responses.n_unconverged

@@ -9,8 +9,8 @@ than the account of its corrections.
 import numpy as np
 
 from hebbnmf.engine._jit import jit, jit_inner
-from hebbnmf.engine.plasticity import birth, learn
-from hebbnmf.engine.recruitment import recruit
+from hebbnmf.engine.plasticity import birth, discount, fade, forget, learn
+from hebbnmf.engine.recruitment import recruit, threshold_for, weakest_silent_unit
 from hebbnmf.engine.response import (
     FEW_UNITS,
     make_workspace,
@@ -27,6 +27,7 @@ def learn_rows(
     K: int,
     n_free: int,
     recruiting: bool,
+    n_samples: int,
     block_size: int,
     X: FloatArray,
     Y: FloatArray,
@@ -41,9 +42,11 @@ def learn_rows(
     K : int
         Number of recruited units.
     n_free : int
-        Number of units that may still be recruited.
+        Number of units that may still be recruited, less the number of samples deferred.
     recruiting : bool
         Whether they are. If not, the rows end before the first sample that would recruit one.
+    n_samples : int
+        Number of samples presented before.
     block_size : int
         Samples a block.
     X : array of shape (n_rows, n), IN
@@ -80,11 +83,21 @@ def learn_rows(
             P, G = products[: m * size].reshape(m, size), gram[: size * size].reshape(size, size)
             block = Block(X[first : first + size], P, G, C, when, n_steps)
             _take_products(K, weights.V, block)
-            born, learned, failed = _learn_block(
-                K, n_free, recruiting, few, block, Y[first:], labels[first:], weights, rules, work
+            n_old = K
+            K, learned, failed = _learn_block(
+                K,
+                n_free,
+                recruiting,
+                n_samples + n_learned,
+                few,
+                block,
+                Y[first:],
+                labels[first:],
+                weights,
+                rules,
+                work,
             )
-            K += born
-            n_free -= born
+            n_free -= K - n_old
             n_learned += learned
             n_unconverged += failed
             if learned < size:
@@ -110,7 +123,7 @@ def respond_rows(
     n_unconverged = 0
     for t in range(len(X)):
         x_norm2 = float(inner(X[t], X[t]))
-        n_active, converged = _respond(t, K, few, x_norm2, P, weights, rules, work)
+        n_active, converged = _respond(t, K, few, 1.0, x_norm2, P, weights, rules, work)
         labels[t] = _write(t, n_active, work, Y)
         n_unconverged += not converged
     return n_unconverged
@@ -121,6 +134,7 @@ def _learn_block(
     K: int,
     n_free: int,
     recruiting: bool,
+    n_samples: int,
     few: bool,
     block: Block,
     Y: FloatArray,
@@ -129,31 +143,48 @@ def _learn_block(
     rules: Rules,
     work: Workspace,
 ) -> tuple[int, int, int]:
-    """Run Algorithm 1 on a block; return the numbers of units born, samples learned, failures."""
-    born = n_learned = n_unconverged = 0
+    """Run Algorithm 1 on a block; parameters and results as in `learn_rows`."""
+    energy = weights.energy
+    # Deferred samples make n_free negative: one for each unit that might be replaced is enough.
+    recycling = rules.recycle and n_free > -K
+    n_learned = n_unconverged = 0
     for t in range(len(block.X)):
         x_norm2 = float(block.G[t, t])
-        n_old, converged = _respond(t, K + born, few, x_norm2, block.P, weights, rules, work)
-        n_active = n_old
-        if born < n_free:
+        gamma = discount(n_samples + t, rules.memory)
+        x_norm2_sum, n_discounted = gamma * energy[0] + x_norm2, gamma * energy[1] + 1
+        n_old, converged = _respond(t, K, few, gamma, x_norm2, block.P, weights, rules, work)
+        newborn, y_new = -1, 0.0
+        if n_free > 0 or recycling:
             y_norm2 = 0.0
             for a in range(n_old):
                 y_norm2 += float(work.y[a]) ** 2
-            y_new = recruit(x_norm2, y_norm2, rules.threshold, rules.floor)
-            if y_new > 0:
-                if not recruiting:
-                    break
-                birth(K + born, t, y_new, rules.initial_activity, weights, block, work)
-                work.active[n_active] = K + born
-                work.y[n_active] = y_new
-                n_active += 1
-                born += 1
+            threshold = threshold_for(x_norm2, x_norm2_sum, n_discounted, rules)
+            y_new = recruit(x_norm2, y_norm2, threshold, rules.floor)
+            if y_new > 0 and n_free > 0:
+                newborn = K
+            elif y_new > 0:
+                newborn = weakest_silent_unit(K, n_old, y_new * y_new / gamma, weights, work)
+            if newborn >= 0 and not recruiting:
+                break
+        fade(K, gamma, weights)
+        energy[0], energy[1] = x_norm2_sum, n_discounted
+        n_active = n_old
+        if newborn >= 0:
+            if newborn < K:
+                forget(newborn, K, weights, block, work)
+            else:
+                K += 1
+                n_free -= 1
+            birth(newborn, t, n_samples + t, y_new, rules, weights, block, work)
+            work.active[n_active] = newborn
+            work.y[n_active] = y_new
+            n_active += 1
         labels[t] = _write(t, n_active, work, Y)
         learn(t, n_old, n_active, rules.gain, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
-    _apply_steps(K + born, weights.V, block)
-    return born, n_learned, n_unconverged
+    _apply_steps(K, weights.V, block)
+    return K, n_learned, n_unconverged
 
 
 @jit
@@ -174,6 +205,7 @@ def _respond(
     t: int,
     K: int,
     few: bool,
+    gamma: float,
     x_norm2: float,
     P: FloatArray,
     weights: Weights,
@@ -185,7 +217,7 @@ def _respond(
         work.p[i] = P[i, t]
     tol = P.dtype.type(rules.tol)
     if few or rules.quartic:
-        return respond_in_order(K, weights.N_T, weights.Yhat, x_norm2, rules, tol, work)
+        return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, tol, work)
     return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
 
 

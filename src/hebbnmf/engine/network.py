@@ -13,11 +13,13 @@ W          feedforward weights                 ``components``; ``s[:, None] * V`
 M          lateral weights, >= 0, M_ii = 0     ``lateral_weights``; ``s[:, None] * N_T.T``
 Yhat       cumulative activity                 ``cumulative_activity``; ``Yhat``
 lambda     rank regularizer of Eq. (4)         ``rank_penalty``; ``threshold`` is its root
+gamma      discount of older samples, ours     from ``memory``; D in kernels is a product of it
 {i}        active set                          the first ``n_units`` rows; ``K`` in kernels
 =========  ==================================  ==========================================
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,14 +94,14 @@ class Network:
     @property
     def components(self) -> FloatArray:
         """W, the feedforward weights, (n_units, n_features)."""
-        V, _, s, _ = self._recruited()
-        return (s[:, None] * V).astype(self.dtype)
+        weights = self._recruited()
+        return (weights.s[:, None] * weights.V).astype(self.dtype)
 
     @property
     def lateral_weights(self) -> FloatArray:
         """M, the lateral weights, (n_units, n_units): row i inhibits unit i."""
-        _, N_T, s, _ = self._recruited()
-        return (s[:, None] * N_T.T).astype(self.dtype)
+        weights = self._recruited()
+        return (weights.s[:, None] * weights.N_T.T).astype(self.dtype)
 
     @property
     def cumulative_activity(self) -> NDArray[np.float64]:
@@ -107,10 +109,14 @@ class Network:
         return self._recruited().Yhat.copy()
 
     @property
+    def unit_births(self) -> NDArray[np.int64]:
+        """Number of samples presented before the one that recruited each unit, (n_units,)."""
+        return self._recruited().born.copy()
+
+    @property
     def state(self) -> Weights:
         """Copies of all that was learned, without spare room; `restore` goes on from them."""
-        V, N_T, s, Yhat = self._recruited()
-        return Weights(V.copy(), N_T.copy(), s.copy(), Yhat.copy())
+        return deepcopy(self._recruited())
 
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Continue from a `state`."""
@@ -133,8 +139,9 @@ class Network:
             The samples.
         recruit : bool, default=True
             Whether samples may recruit units, Eq. (5). If not, samples that would are deferred,
-            at most one for each free unit: they are not learned, their rows of Y are zero and
-            their labels -1. Later ones are learned as by a full network.
+            at most one for each free unit, or for each unit where units are recycled: they are
+            not learned, their rows of Y are zero and their labels -1. Later ones are learned as by
+            a full network.
         keep : bool, default=True
             Whether to return the responses, or their labels alone.
 
@@ -162,6 +169,7 @@ class Network:
                     self.n_units,
                     n_free,
                     recruit,
+                    self.n_samples,
                     BLOCK,
                     rows,
                     Y[start:],
@@ -209,9 +217,10 @@ class Network:
 
     def _recruited(self) -> Weights:
         """Return the weights of the recruited units, where possible as views."""
-        V, N_T, s, Yhat = self._weights
+        V, N_T, s, Yhat, born, energy = self._weights
         K = self.n_units
-        return Weights(V[:K], np.ascontiguousarray(N_T[:K, :K]), s[:K], Yhat[:K])
+        N_T = np.ascontiguousarray(N_T[:K, :K])
+        return Weights(V[:K], N_T, s[:K], Yhat[:K], born[:K], energy)
 
     def _reserve(self, n_units: int) -> None:
         """Make room for `n_units` units, at most ``max_units``; capacity doubles."""

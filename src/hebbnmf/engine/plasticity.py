@@ -1,37 +1,124 @@
-"""Learn: Eq. (8), with the plain schedule and that of section III.C.
+"""Learn: Eq. (8), with the plain schedule, that of section III.C, and memory.
 
 Rows are kept scaled, ``W_i = s_i V_i`` and ``M_i = s_i N_i``: the decay of a whole row is then
 one multiplication, and a step touches only what the sample itself adds. Within a block the
 additions to ``V`` wait in ``C``, and the inputs ``P = V X'`` of the samples still to come are
 corrected instead: the same rank-one updates, applied later.
+
+Memory
+------
+In the cost (1) of the paper all pairs of samples count alike. With memory, samples that came long
+ago count less::
+
+    sum_ts w_t w_s (x_t'x_s - y_t'y_s)^2,    w_T = 1,    w_t = gamma_{t+1} w_{t+1}
+
+so that every sample that comes multiplies all earlier weights by its gamma. As in the paper, the
+response ``y`` to sample T minimises the terms that contain it, up to a constant::
+
+    2 y'A y - 4 y'B x + (|x|^2 - |y|^2)^2
+    A = sum_{t<T} w_t y_t y_t',    B = sum_{t<T} w_t y_t x_t',    Yhat_i = A_ii
+
+W and M are ratios of these sums as before, ``W_i = B_i / Yhat_i`` and ``M_ij = A_ij / Yhat_i``.
+When a sample arrives, A, B and ``Yhat`` are multiplied by gamma, which leaves the ratios alone;
+then the network responds; then the sample adds its own terms, of weight 1. With the new
+``Yhat_i`` the ratios move as in Eq. (8)::
+
+    W_i <- (gamma B_i + y_i x) / Yhat_i = W_i + y_i (x - y_i W_i) / Yhat_i
+
+since ``gamma B_i = (Yhat_i - y_i^2) W_i``, and M likewise. So only line 1 of Eq. (8) changes,
+``Yhat_i <- gamma Yhat_i + y_i^2``, and it changes for silent units too.
+
+``diag(Yhat) (I + M)`` is A, the Gram matrix of the units' responses, each scaled by
+``sqrt(w_t)``: symmetric and positive semidefinite, because all units share the weights. The
+response by Eq. (7) therefore still minimises a convex energy. Section III.C's gain, which slows
+the diagonal of A alone, loses that.
 """
 
 import numpy as np
 
 from hebbnmf.engine._jit import jit_inner
 from hebbnmf.engine.rows import add_row, scale_row
-from hebbnmf.engine.state import Block, Weights, Workspace
+from hebbnmf.engine.state import Block, Rules, Weights, Workspace
 
+# t0: samples that a share of the stream is taken to remember when it begins.
+_FIRST_MEMORY = 10
+# Cumulative activity that counts as nothing; it keeps what decays from reaching zero.
+FORGOTTEN = float(np.finfo(np.float64).tiny)
 # A row scale below this is folded back into its row, long before it can underflow.
 _SMALLEST_SCALE = 2.0**-10
+
+
+@jit_inner
+def discount(T: int, memory: float) -> float:
+    """Return gamma, which multiplies the sums over T samples when the next one arrives.
+
+    A memory of N samples is ``gamma = 1 - 1/N``: the weights of old samples sum up to N. A share f
+    of the stream is::
+
+        gamma = 1 - (1/f - 1) / (T + t0/f),    t0 = 10
+
+    Here sample t has a weight near ``(t / T)^(1/f - 1)``, and all sum up to ``f T + t0``: early
+    samples fade, while learning rates still fall as 1/T.
+    """
+    if memory == 0:
+        return 1.0
+    if memory < 1:
+        return 1 - (1 / memory - 1) / (T + _FIRST_MEMORY / memory)
+    return 1 - 1 / memory
+
+
+@jit_inner
+def discount_over(T: int, n: int, memory: float) -> tuple[float, float]:
+    """Return what is left after n samples of the weights before, and the sum of their own."""
+    left, total = 1.0, 0.0
+    for t in range(T, T + n):
+        gamma = discount(t, memory)
+        left *= gamma
+        total = gamma * total + 1
+    return left, total
+
+
+@jit_inner
+def fade(K: int, gamma: float, weights: Weights) -> None:
+    """Discount what all units have done, silent ones too: Eq. (8), line 1, with memory."""
+    if gamma < 1:
+        for i in range(K):
+            weights.Yhat[i] = max(gamma * weights.Yhat[i], FORGOTTEN)
 
 
 @jit_inner
 def birth(
     i: int,
     t: int,
+    T: int,
     y_i: float,
-    initial_activity: float,
+    rules: Rules,
     weights: Weights,
     block: Block,
     work: Workspace,
 ) -> None:
-    """Make unit i, born from sample t, an empty row; its weights come from `learn`."""
+    """Make unit i, born from sample t of the block and T of the stream, an empty row.
+
+    Its weights come from `learn`.
+    """
     weights.s[i] = work.s[i] = 1.0
-    weights.Yhat[i] = initial_activity if initial_activity > 0 else y_i * y_i
+    weights.Yhat[i] = rules.initial_activity if rules.initial_activity > 0 else y_i * y_i
+    weights.born[i] = T
     work.row_sums[i] = 0
     for later in range(t + 1, len(block.X)):
         block.P[i, later] = 0
+
+
+@jit_inner
+def forget(i: int, K: int, weights: Weights, block: Block, work: Workspace) -> None:
+    """Clear all that unit i has learned, and what waits in the block for it."""
+    V, N_T = weights.V, weights.N_T
+    for j in range(V.shape[1]):
+        V[i, j] = 0
+    for j in range(K):
+        work.row_sums[j] -= N_T[i, j]
+        N_T[i, j] = N_T[j, i] = 0
+    block.n_steps[i] = 0
 
 
 @jit_inner

@@ -157,6 +157,7 @@ def respond_in_order(
     K: int,
     N_T: FloatArray,
     Yhat: NDArray[np.float64],
+    gamma: float,
     x_norm2: float,
     rules: Rules,
     tol: Scalar,
@@ -166,7 +167,8 @@ def respond_in_order(
 
     For few units this is the faster way. For Eq. (6) it is the only one: the energy is not
     convex while ``Yhat`` is small, so that the order of the sweep decides which minimum is found.
-    Parameters and results as in `respond_in_working_set`.
+    It reads the cumulative activity ``gamma Yhat``. Other parameters and results as in
+    `respond_in_working_set`.
     """
     s, p, y = work.s, work.p, work.z
     for i in range(K):
@@ -182,8 +184,8 @@ def respond_in_order(
             old = y[i]
             if rules.quartic:
                 others = y_norm2 - float(old) ** 2
-                excess = Yhat[i] + others - x_norm2
-                y[i] = quartic_minimum(excess, Yhat[i] * s[i] * p[i])
+                activity = gamma * Yhat[i]
+                y[i] = quartic_minimum(activity + others - x_norm2, activity * s[i] * p[i])
                 y_norm2 = others + float(y[i]) ** 2
             else:
                 y[i] = rectify(s[i] * p[i])

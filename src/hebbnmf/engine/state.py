@@ -23,22 +23,27 @@ class Rules(NamedTuple):
     """Settings of a network, as the kernels take them."""
 
     max_units: int  # m
-    threshold: float  # sqrt(lambda)
+    threshold: float  # sqrt(lambda), or the constant c of a relative one
+    relative: bool  # the threshold is c times a mean of |x|^2 of the sample and of the stream
     floor: float  # share of |x|^2 that is never a reason to recruit
     initial_activity: float  # Yhat of a new unit, or 0 for y_new^2
     gain: float  # share of y_i^2 added to Yhat_i
+    memory: float  # 0 for all samples; below 1 a share of the stream, else a number of samples
+    recycle: bool  # a full network replaces weak units
     quartic: bool  # Eq. (6) instead of Eq. (7)
     tol: float
     max_sweeps: int
 
 
 class Weights(NamedTuple):
-    """What the network has learned; the first K rows are recruited units, the rest zeros."""
+    """What the network has learned; the first K units are recruited, the rest zeros."""
 
     V: FloatArray  # (m, n) feedforward weights, W_i = s_i V_i
     N_T: FloatArray  # (m, >= m) lateral weights, M_ij = s_i N_T[j, i]
     s: NDArray[np.float64]  # (m,) row scales
     Yhat: NDArray[np.float64]  # (m,) cumulative activity
+    born: NDArray[np.int64]  # (m,) number of samples before the one that recruited the unit
+    energy: NDArray[np.float64]  # (2,) sums of |x|^2 and of 1 over the samples, discounted alike
 
 
 class Block(NamedTuple):
@@ -86,4 +91,5 @@ def row_length(m: int, itemsize: int) -> int:
 def empty_weights(m: int, n: int, dtype: DTypeLike) -> Weights:
     """Make room for m units of n features."""
     N_T = np.zeros((m, row_length(m, np.dtype(dtype).itemsize)), dtype)
-    return Weights(np.zeros((m, n), dtype), N_T, np.zeros(m), np.zeros(m))
+    V, s, Yhat = np.zeros((m, n), dtype), np.zeros(m), np.zeros(m)
+    return Weights(V, N_T, s, Yhat, np.zeros(m, np.int64), np.zeros(2))

@@ -48,11 +48,22 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     ----------
     n_components : int, default=8
         Largest number of units. Fewer are recruited where ``rank_penalty`` holds them back.
-    rank_penalty : float, default=1.0
+    rank_penalty : float or "auto", default=1.0
         Price of a further unit, lambda of Eq. (4), on the scale of ``|x|**4``: a sample recruits
         a unit if ``|x|^2 - |y|^2 > sqrt(rank_penalty)``. At 0 every sample whose response falls
         short of it recruits one, up to ``n_components``. The default suits standardised
-        features; see the README for how to choose it.
+        features; see the README for how to choose it. With "auto" the threshold follows the
+        data, 0.75 times the geometric mean of ``|x|^2`` and of its mean over the stream so far:
+        the scale of the data then plays no part.
+    memory : float or None, default=None
+        How much of the stream the weights remember: older samples count less and less, by one
+        clock for all units. None is all of it, as in the paper. A number of samples, at least 2,
+        follows a stream that drifts. A share of the stream, above 0 and below 1, lets early
+        mistakes fade, while learning rates still fall as one over time.
+    recycle : bool, default=False
+        Whether a sample that would recruit a unit, where there are ``n_components`` already,
+        takes the place of the weakest unit that is silent for it, if the cumulative activity of
+        that unit is below ``|x|^2 - |y|^2``. It takes a ``memory`` for units to grow weak.
     initial_activity : float or None, default=None
         Cumulative activity that a new unit starts with, on the scale of ``|x|**2``; the larger,
         the smaller its first learning steps. None takes the square of its first activity (the
@@ -92,6 +103,10 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Never negative, zero on the diagonal, not symmetric.
     cumulative_activity_ : ndarray of shape (n_components_,)
         Cumulative activity of each unit; one over it is the unit's learning rate.
+    unit_births_ : ndarray of shape (n_components_,)
+        Number of samples presented before the one that recruited each unit; -1 where a file of
+        an older version does not tell. With ``recycle``, index and birth together identify what
+        a label stands for.
     n_components_ : int
         Number of units recruited so far.
     n_samples_seen_ : int
@@ -146,7 +161,9 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self,
         n_components: int = 8,
         *,
-        rank_penalty: float = 1.0,
+        rank_penalty: float | str = 1.0,
+        memory: float | None = None,
+        recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,
         dynamics: str = "rectified",
@@ -160,6 +177,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     ) -> None:
         self.n_components = n_components
         self.rank_penalty = rank_penalty
+        self.memory = memory
+        self.recycle = recycle
         self.initial_activity = initial_activity
         self.activity_gain = activity_gain
         self.dynamics = dynamics
@@ -324,6 +343,11 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def cumulative_activity_(self) -> NDArray[np.float64]:
         """Cumulative activity Yhat."""
         return self.learner_.network.cumulative_activity
+
+    @property
+    def unit_births_(self) -> NDArray[np.int64]:
+        """Number of samples presented before the one that recruited each unit."""
+        return self.learner_.network.unit_births
 
     @property
     def n_components_(self) -> int:

@@ -22,7 +22,7 @@ from hebbnmf.persistence.versions import library_versions
 __all__ = ["Checkpoint", "ModelFile", "load", "read", "read_checkpoint", "save"]
 
 _FORMAT = "hebbnmf-model"
-_VERSION = 1
+_VERSION = 2
 _KEYS = {"format", "version", "class", "parameters", "feature_names", "state", "preprocessing"}
 _KEYS |= {"position", "libraries"}
 
@@ -172,13 +172,13 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
 
 def _check_version(archive: Archive, header: dict[str, Json]) -> None:
     archive.require(header.get("format") == _FORMAT, f"its format is not {_FORMAT!r}")
-    version = header.get("version")
+    version: Json = header.get("version")
     archive.require(is_count(version) and version != 0, "it has no format version")
-    if version != _VERSION:
+    if version > _VERSION:
         libraries = header.get("libraries")
         writer = libraries.get("hebbnmf") if isinstance(libraries, dict) else None
         raise ModelFileError(
             f"{archive.path!r} is of format version {version}, but hebbnmf "
-            f"{hebbnmf.__version__} reads version {_VERSION}: install hebbnmf "
+            f"{hebbnmf.__version__} reads versions up to {_VERSION}: install hebbnmf "
             f"{writer or 'in a newer version'} or later to load it."
         )

@@ -18,6 +18,9 @@ __all__ = ["Model", "pack_model", "unpack_model"]
 Model = OnlineSNMF | SymNMF
 State = dict[str, Json]
 
+# Parameters that format 1 does not hold, and what they were.
+_SINCE_FORMAT_2 = {"OnlineSNMF": {"memory": None, "recycle": False}}
+
 
 def pack_model(model: Model, arrays: Arrays) -> State:
     """Describe a model, fitted or not, and add its arrays."""
@@ -40,8 +43,10 @@ def unpack_model(archive: Archive, header: State) -> Model:
     name, state, names = header["class"], header["state"], header["feature_names"]
     archive.require(name in list(_KINDS), f"{name!r} is not a known class")
     kind = _KINDS[name]
-    known = kind.model().get_params()
-    model = kind.model(**unpack_parameters(archive, known, header["parameters"]))
+    known, stored = kind.model().get_params(), header["parameters"]
+    if header["version"] == 1 and isinstance(stored, dict):
+        stored = _SINCE_FORMAT_2.get(name, {}) | stored
+    model = kind.model(**unpack_parameters(archive, known, stored))
     model.check_parameters()
     if state is None:
         archive.require(names is None, "feature names belong to a fitted model")
@@ -85,16 +90,27 @@ def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
     dtype = state["dtype"]
     archive.require(dtype in ("float32", "float64"), "dtype is not float32 or float64")
     archive.require(K <= n_samples, f"{K} units cannot come from {n_samples} samples")
+    is_first = archive.header["version"] == 1  # which tells neither births nor energy
     weights = Weights(
         V=archive.array("V", (K, n), dtype),
         N_T=archive.array("N_T", (K, K), dtype),
         s=archive.array("s", (K,), np.float64),
         Yhat=archive.array("Yhat", (K,), np.float64),
+        born=np.full(K, -1) if is_first else archive.array("born", (K,), np.int64),
+        energy=np.zeros(2) if is_first else archive.array("energy", (2,), np.float64),
     )
     archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
     archive.require(not weights.N_T.diagonal().any(), "units inhibit themselves")
     archive.require(bool((weights.s > 0).all()), "row scales are not positive")
     archive.require(bool((weights.Yhat > 0).all()), "cumulative activity is not positive")
+    archive.require(
+        bool(((weights.born >= -1) & (weights.born < n_samples)).all()),
+        "units were born of samples that never came",
+    )
+    archive.require(
+        bool((weights.energy >= 0).all()) and weights.energy[1] <= n_samples,
+        "the energy is not that of the samples",
+    )
     labels = archive.array("labels", (n_labels,), np.int64)
     archive.require(
         bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels name units that do not exist"
