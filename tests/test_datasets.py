@@ -8,6 +8,7 @@ from scipy.io import savemat
 from hebbnmf.datasets import (
     extract_patches,
     load_natural_images,
+    make_changing_clusters,
     make_sparse_sources,
     make_three_gaussians,
 )
@@ -43,6 +44,47 @@ def test_mixing_acts_on_each_sample():
 def test_mixing_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"mixing has shape \(2, 3\), but must be \(3, 3\)"):
         make_sparse_sources(10, 3, mixing=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("change", "clusters"),
+    [
+        ("move", [{0, 1}] * 4),
+        ("replace", [{0, 1}, {2, 3}, {4, 5}, {6, 7}]),
+        ("recur", [{0, 1}, {2, 3}, {0, 1}, {2, 3}]),
+    ],
+)
+def test_clusters_change_from_period_to_period(change, clusters):
+    _, y = make_changing_clusters(400, 2, change=change, period=100, random_state=0)
+    assert [set(part.tolist()) for part in np.split(y, 4)] == clusters
+
+
+def test_clusters_turn_over_one_by_one():
+    _, y = make_changing_clusters(400, 2, change="turn over", period=200, random_state=0)
+    parts = [set(part.tolist()) for part in np.split(y, 4)]
+    assert parts == [{0, 1}, {1, 2}, {2, 3}, {3, 4}]
+
+
+def test_changing_clusters_keep_their_centers_unless_they_move():
+    X, y = make_changing_clusters(9000, 3, 4, change="recur", period=1500, random_state=0)
+    early, late = (X[part][y[part] == 1] for part in (slice(1500), slice(6000, 7500)))
+    np.testing.assert_allclose(early.mean(axis=0), late.mean(axis=0), atol=5 * np.sqrt(2 / 500))
+    np.testing.assert_allclose(early.var(axis=0), 1.0, rtol=0.3)
+
+
+def test_moving_clusters_are_opposite_after_half_a_period_and_back_after_a_whole():
+    X, y = make_changing_clusters(8000, 1, 3, period=4000, separation=50.0, random_state=0)
+    np.testing.assert_allclose(X[2000:4000], -X[:2000], atol=10)
+    np.testing.assert_allclose(X[4000:], X[:4000], atol=10)
+    assert not y.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("change", "jump"), ("period", 0), ("n_clusters", 2.5)]
+)
+def test_a_change_that_makes_no_sense_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r} cannot be used"):
+        make_changing_clusters(10, **{name: value})
 
 
 def test_bundled_photographs_are_grey_pixels():

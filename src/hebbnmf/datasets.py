@@ -1,4 +1,4 @@
-"""The data of the paper: three Gaussians, sparse sources, patches of natural images."""
+"""The data of the paper: three Gaussians, sparse sources, patches; and clusters that change."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,12 +14,13 @@ from sklearn.datasets import load_sample_images
 from sklearn.utils import check_array, check_random_state
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.parameters import COUNT, check_parameter
+from hebbnmf.parameters import COUNT, check_parameter, one_of
 
 __all__ = [
     "THREE_GAUSSIANS_CENTERS",
     "extract_patches",
     "load_natural_images",
+    "make_changing_clusters",
     "make_sparse_sources",
     "make_three_gaussians",
 ]
@@ -106,6 +107,70 @@ def make_sparse_sources(
             "column for each of n_features."
         )
     return np.asarray(sources @ A.T)
+
+
+def make_changing_clusters(
+    n_samples: int,
+    n_clusters: int = 5,
+    n_features: int = 10,
+    *,
+    change: str = "move",
+    period: int = 4000,
+    separation: float = 3.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Sample a stream of Gaussian clusters that change as time goes by.
+
+    At any time `n_clusters` are there, equally likely.
+
+    Parameters
+    ----------
+    n_samples : int
+    n_clusters : int, default=5
+    n_features : int, default=10
+    change : {"move", "replace", "turn over", "recur"}, default="move"
+        What happens within a `period`: every cluster moves once around an ellipse of its own; at
+        its end all clusters are replaced; in its course one after the other is replaced; at its
+        end all clusters give way to a second set, and at the end of the next one return.
+    period : int, default=4000
+        Number of samples.
+    separation : float, default=3.0
+        Standard deviation of the features of a centre, over that of samples around it, which is 1.
+    random_state : int, RandomState or None, default=None
+        Seed of the centres and of the samples.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        The cluster of each sample; each that appears for the first time has the next number.
+
+    Examples
+    --------
+    >>> from hebbnmf.datasets import make_changing_clusters
+    >>> X, y = make_changing_clusters(300, 2, change="replace", period=100, random_state=0)
+    >>> [sorted(set(part.tolist())) for part in (y[:100], y[100:200], y[200:])]
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    for name, count in (("n_clusters", n_clusters), ("period", period)):
+        check_parameter(name, count, COUNT)
+    check_parameter("change", change, one_of("move", "replace", "turn over", "recur"))
+    rng = check_random_state(random_state)
+    t = np.arange(n_samples)
+    first = {
+        "move": np.zeros_like(t),
+        "replace": t // period * n_clusters,
+        "turn over": t * n_clusters // period,
+        "recur": t // period % 2 * n_clusters,
+    }[change]  # the lowest number of the clusters that are there
+    y = first + rng.randint(n_clusters, size=n_samples)
+    shape = (first.max(initial=0) + n_clusters, n_features)
+    centers = separation * rng.standard_normal(shape)[y]
+    if change == "move":
+        angle = 2 * np.pi * t[:, np.newaxis] / period
+        quarter_later = separation * rng.standard_normal(shape)[y]
+        centers = np.cos(angle) * centers + np.sin(angle) * quarter_later
+    return centers + rng.standard_normal((n_samples, n_features)), y
 
 
 def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float32]]:
