@@ -72,11 +72,23 @@ def test_changing_clusters_keep_their_centers_unless_they_move():
     np.testing.assert_allclose(early.var(axis=0), 1.0, rtol=0.3)
 
 
-def test_moving_clusters_are_opposite_after_half_a_period_and_back_after_a_whole():
-    X, y = make_changing_clusters(8000, 1, 3, period=4000, separation=50.0, random_state=0)
-    np.testing.assert_allclose(X[2000:4000], -X[:2000], atol=10)
-    np.testing.assert_allclose(X[4000:], X[:4000], atol=10)
-    assert not y.any()
+def test_moving_clusters_turn_around_the_origin_and_keep_their_distances():
+    X, y = make_changing_clusters(8000, 2, 4, period=4000, radius=1000.0, random_state=0)
+    np.testing.assert_allclose(X[2000:4000][y[2000:4000] == 0].mean(axis=0), [0] * 4, atol=700)
+    for start in (0, 700):
+        now, opposite, back = (X[t : t + 20] for t in (start, start + 2000, start + 4000))
+        of_now, of_opposite, of_back = (
+            y[t : t + 20] for t in (start, start + 2000, start + 4000)
+        )
+        for k in (0, 1):
+            center = now[of_now == k].mean(axis=0)
+            np.testing.assert_allclose(opposite[of_opposite == k].mean(axis=0), -center, atol=25)
+            np.testing.assert_allclose(back[of_back == k].mean(axis=0), center, atol=25)
+    distances = [
+        np.linalg.norm(X[t][y[t] == 0].mean(axis=0) - X[t][y[t] == 1].mean(axis=0))
+        for t in (slice(0, 10), slice(900, 910))
+    ]
+    assert distances[0] == pytest.approx(distances[1], rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def make_changing_clusters(
     *,
     change: str = "move",
     period: int = 4000,
-    separation: float = 3.0,
+    radius: float = 6.0,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Sample a stream of Gaussian clusters that change as time goes by.
@@ -129,13 +129,14 @@ def make_changing_clusters(
     n_clusters : int, default=5
     n_features : int, default=10
     change : {"move", "replace", "turn over", "recur"}, default="move"
-        What happens within a `period`: every cluster moves once around an ellipse of its own; at
-        its end all clusters are replaced; in its course one after the other is replaced; at its
-        end all clusters give way to a second set, and at the end of the next one return.
+        What happens within a `period`: all clusters turn once around the origin, keeping their
+        distances; at its end all are replaced; in its course one after the other is replaced; at
+        its end all give way to a second set, and at the end of the next one return.
     period : int, default=4000
         Number of samples.
-    separation : float, default=3.0
-        Standard deviation of the features of a centre, over that of samples around it, which is 1.
+    radius : float, default=6.0
+        Distance of the centres from the origin, in directions that are random but lie apart.
+        Around them samples are normal, each feature with a standard deviation of 1.
     random_state : int, RandomState or None, default=None
         Seed of the centres and of the samples.
 
@@ -164,13 +165,14 @@ def make_changing_clusters(
         "recur": t // period % 2 * n_clusters,
     }[change]  # the lowest number of the clusters that are there
     y = first + rng.randint(n_clusters, size=n_samples)
-    shape = (first.max(initial=0) + n_clusters, n_features)
-    centers = separation * rng.standard_normal(shape)[y]
+    n_all = first.max(initial=0) + n_clusters
+    centers = radius * _spread_directions(n_all, n_clusters - 1, n_features, rng)
+    X = centers[y]
     if change == "move":
-        angle = 2 * np.pi * t[:, np.newaxis] / period
-        quarter_later = separation * rng.standard_normal(shape)[y]
-        centers = np.cos(angle) * centers + np.sin(angle) * quarter_later
-    return centers + rng.standard_normal((n_samples, n_features)), y
+        a, b = X[:, 0 : n_features - 1 : 2], X[:, 1::2]  # pairs of features: planes that turn
+        cos, sin = (f(2 * np.pi * t[:, np.newaxis] / period) for f in (np.cos, np.sin))
+        a[:], b[:] = cos * a - sin * b, sin * a + cos * b
+    return X + rng.standard_normal((n_samples, n_features)), y
 
 
 def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float32]]:
@@ -287,6 +289,19 @@ def extract_patches(
         rows, columns = np.divmod(position[chosen] - (ends[i] - n_positions[i]), window.shape[1])
         patches[chosen] = window[rows, columns].reshape(-1, patch_size**2)
     return patches
+
+
+def _spread_directions(
+    n: int, n_apart: int, n_features: int, rng: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Draw unit vectors, each of 20 the farthest from the `n_apart` before it."""
+    directions = np.empty((n, n_features))
+    for i in range(n):
+        drawn = rng.standard_normal((20, n_features))
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        cosines = drawn @ directions[max(0, i - n_apart) : i].T
+        directions[i] = drawn[cosines.max(axis=1, initial=-1.0).argmin()]
+    return directions
 
 
 def _grey(picture: Image.Image) -> NDArray[np.float32]:
