@@ -13,12 +13,22 @@ class PlainLoop:
         self.M_T = np.ascontiguousarray(network.lateral_weights.T)
         self.Yhat = network.cumulative_activity
         self.gain, self.tol = network.rules.gain, network.rules.tol
+        self.memory, self.n_samples = network.rules.memory, network.n_samples
         self.step = step or _plain_loop
 
     def learn(self, X):
         Y = np.zeros((len(X), len(self.W)), X.dtype)
-        self.step(X, Y, self.W, self.M_T, self.Yhat, self.gain, X.dtype.type(self.tol))
+        gammas, tol = self.discounts(len(X)), X.dtype.type(self.tol)
+        self.step(X, Y, self.W, self.M_T, self.Yhat, gammas, self.gain, tol)
+        self.n_samples += len(X)
         return Y
+
+    def discounts(self, n_samples):
+        T = self.n_samples + np.arange(n_samples)
+        if self.memory == 0:
+            return np.ones(n_samples)
+        share = 1 - (1 / self.memory - 1) / (T + 10 / self.memory)
+        return share if self.memory < 1 else np.full(n_samples, 1 - 1 / self.memory)
 
 
 class NumpyLoop(PlainLoop):
@@ -36,7 +46,7 @@ def product_floor(network, X, size=128):
 
 
 @numba.njit(fastmath={"reassoc", "contract", "nsz"})
-def _plain_loop(X, Y, W, M_T, Yhat, gain, tol):
+def _plain_loop(X, Y, W, M_T, Yhat, gammas, gain, tol):
     K, n = W.shape
     for t in range(len(X)):
         x, y = X[t], Y[t]
@@ -55,6 +65,8 @@ def _plain_loop(X, Y, W, M_T, Yhat, gain, tol):
                 top = max(top, new)
             if move <= tol * top:
                 break
+        if gammas[t] != 1:
+            Yhat *= gammas[t]
         for i in range(K):
             y_i = y[i]
             if y_i > 0:
@@ -68,8 +80,8 @@ def _plain_loop(X, Y, W, M_T, Yhat, gain, tol):
                 M_T[i, i] = 0
 
 
-def _numpy_loop(X, Y, W, M_T, Yhat, gain, tol):
-    for x, y in zip(X, Y, strict=True):
+def _numpy_loop(X, Y, W, M_T, Yhat, gammas, gain, tol):
+    for x, y, gamma in zip(X, Y, gammas, strict=True):
         net = W @ x
         move = top = 1.0
         while move > tol * top:
@@ -83,6 +95,7 @@ def _numpy_loop(X, Y, W, M_T, Yhat, gain, tol):
                     move = max(move, abs(change))
             top = y.max()
         active = np.flatnonzero(y)
+        Yhat *= gamma
         Yhat[active] += gain * y[active] ** 2
         rate = (y[active] / np.maximum(Yhat[active], y[active] ** 2))[:, None]
         W[active] += rate * (x - y[active, None] * W[active])

@@ -184,7 +184,7 @@ def overhead(n_rows=20_000, n_rounds=15):
 
 @click.command()
 def main():
-    """Measure the effect of rounds; about eleven minutes."""
+    """Measure the effect of rounds; about a quarter of an hour."""
     speed()
     overhead()  # not before: Dask changes the environment of the processes that follow
     # Held-out data: the pace of rounds was chosen on patches 0 to 6.
@@ -192,6 +192,7 @@ def main():
     sets = range(7, 10)
     round_length_and_shards(sets)
     round_length_and_shards(sets, **SLOW)
+    round_length_and_shards(sets, memory=0.1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Memory, a penalty without a scale, recycling: the oracle, the definitions, and the laws."""
 
+import os
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.engine import network
 from hebbnmf.engine.plasticity import discount
 from hebbnmf.engine.response import FEW_UNITS
-from reference import online_snmf, ratios_of_discounted_sums
+from reference import discount_of, online_snmf, ratios_of_discounted_sums
 
 DYNAMICS = ["rectified", "quartic"]
 MEMORIES = [None, 15, 0.1]
@@ -239,3 +240,20 @@ def test_a_memory_set_in_mid_stream_acts_from_then_on():
     ages = np.arange(len(Y))[::-1]
     expected = (14 / 15) ** len(Y) * before + (14 / 15) ** ages @ np.square(Y)
     np.testing.assert_allclose(net.cumulative_activity_, expected, rtol=1e-10)
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="takes long without compilation")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("memory", [20, 0.1])
+def test_a_long_stream_loses_nothing_that_it_should_remember(memory, dtype):
+    X = make_sparse_sources(30_000, 4, random_state=5).astype(dtype)
+    net = OnlineSNMF(6, rank_penalty=1.0, memory=memory, tol=1e-6)
+    Y = learned(net, X, 7200).astype(np.float64)
+    gammas = np.array([discount_of(T, memory) for T in range(1, len(X))])
+    w = np.append(np.cumprod(gammas[::-1])[::-1], 1.0)
+    Yhat = w @ np.square(Y)
+    rtol = 1e-9 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(net.cumulative_activity_, Yhat, rtol=rtol)
+    W = (w[:, None] * Y).T @ X / Yhat[:, None]
+    np.testing.assert_allclose(net.components_, W, atol=rtol)
+    assert net.learner_.state.weights.energy[1] == pytest.approx(w.sum())

@@ -59,7 +59,7 @@ def learn_block(
     n_unconverged = 0
     n_learned = 0
     D = 1.0
-    # One sample deferred for each unit that might be replaced is enough.
+    # Deferred samples make n_free negative: one for each unit that might be replaced is enough.
     recycling = rules.recycle and n_free > -K
     for t in range(len(X)):
         x_norm2 = float(block.G[t, t])
