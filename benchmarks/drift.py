@@ -51,7 +51,8 @@ def of_river(make):
 
 
 def random_rbf(seed, **drift):
-    shape = {"n_classes": N_CLUSTERS, "n_features": N_FEATURES, "n_centroids": N_CLUSTERS}
+    shape = {"n_classes": N_CLUSTERS, "n_features": N_FEATURES}
+    shape |= {"n_centroids": N_CLUSTERS, "n_drift_centroids": N_CLUSTERS}
     return synth.RandomRBFDrift(seed_model=seed, seed_sample=seed, **shape, **drift)
 
 
@@ -60,9 +61,7 @@ STREAMS = {
     "all are replaced": changing("replace"),
     "one after the other": changing("turn over", 2 * PERIOD),
     "two sets recur": changing("recur"),
-    "river: RandomRBFDrift": of_river(
-        lambda seed: random_rbf(seed, change_speed=0.003, n_drift_centroids=N_CLUSTERS)
-    ),
+    "river: RandomRBFDrift": of_river(lambda seed: random_rbf(seed, change_speed=0.003)),
     "river: ConceptDriftStream": of_river(
         lambda seed: synth.ConceptDriftStream(
             random_rbf(seed), random_rbf(seed + 100), seed=seed, position=600, width=50
