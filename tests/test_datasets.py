@@ -77,9 +77,7 @@ def test_moving_clusters_turn_around_the_origin_and_keep_their_distances():
     np.testing.assert_allclose(X[2000:4000][y[2000:4000] == 0].mean(axis=0), [0] * 4, atol=700)
     for start in (0, 700):
         now, opposite, back = (X[t : t + 20] for t in (start, start + 2000, start + 4000))
-        of_now, of_opposite, of_back = (
-            y[t : t + 20] for t in (start, start + 2000, start + 4000)
-        )
+        of_now, of_opposite, of_back = (y[t : t + 20] for t in (start, start + 2000, start + 4000))
         for k in (0, 1):
             center = now[of_now == k].mean(axis=0)
             np.testing.assert_allclose(opposite[of_opposite == k].mean(axis=0), -center, atol=25)
