@@ -249,13 +249,13 @@ def test_a_unit_that_was_forgotten_may_return_in_any_shard():
     X[0] = [0.0, 3.0]
     shards = [X[:100], X[:100].copy(), X[:100]]
     shards[0] = X[1:101]
-    shards[1][:50] = [0.0, 3.0]
+    shards[1][50:] = [0.0, 3.0]
     model = OnlineSNMF(2, rank_penalty=1.0, memory=3).partial_fit(X)
     assert model.cumulative_activity_[0] < 1e-300
     merge(model.learner_, outcomes_of(model, shards))
     np.testing.assert_allclose(model.components_, [[0.0, 1.0], [1.0, 0.0]], atol=1e-12)
     gamma = 2 / 3
-    expected = 9 * (3 * gamma**150 + gamma**99)  # fifty samples, and the first of the last shard
+    expected = 9 * (3 * gamma**100 + gamma**99)  # fifty samples, and the first of the last shard
     assert model.cumulative_activity_[0] == pytest.approx(expected)
 
 

@@ -32,6 +32,13 @@ def stream(name):
     return X
 
 
+@cache
+def wide_stream(m, penalty, memory):
+    """Return a stream of many features, and what the oracle learns from it."""
+    X = make_sparse_sources(130, 40, random_state=1)
+    return X, online_snmf(X.copy(), m, penalty, memory=memory, recycle=True)
+
+
 def exact(m, rank_penalty, **parameters):
     return OnlineSNMF(m, rank_penalty=rank_penalty, tol=1e-12, max_sweeps=100_000, **parameters)
 
@@ -85,8 +92,7 @@ def test_memory_and_the_schedule_of_section_iii_c_combine(memory, initial, gain)
 @pytest.mark.parametrize(("m", "penalty"), [(10, "auto"), (90, 0.0)])
 @pytest.mark.parametrize("size", [1, 5, 33, 500])
 def test_no_block_size_changes_what_is_learned(size, m, penalty, memory, monkeypatch):
-    X = make_sparse_sources(130, 40, random_state=1)
-    expected = online_snmf(X.copy(), m, penalty, memory=memory, recycle=True)
+    X, expected = wide_stream(m, penalty, memory)
     assert m < FEW_UNITS or (expected[-1] >= 0).sum() > FEW_UNITS
     monkeypatch.setattr(network, "BLOCK", size)
     settings = Settings(m, penalty, memory, True, tol=1e-12, max_sweeps=10_000)
@@ -178,12 +184,13 @@ def test_auto_holds_to_the_ends_of_the_range_of_numbers(scale):
 
 @pytest.mark.parametrize("memory", [15, 0.1])
 def test_float32_follows_float64(memory):
-    X = stream("laplace 16")
-    double, single = (OnlineSNMF(12, rank_penalty="auto", memory=memory, tol=1e-6) for _ in "ab")
+    # As many units as clusters: units that compete for few samples amplify rounding.
+    X = stream("replaced clusters")
+    double, single = (OnlineSNMF(4, rank_penalty="auto", memory=memory, tol=1e-6) for _ in "ab")
     Y, Y_32 = double.partial_fit_transform(X), single.partial_fit_transform(X.astype(np.float32))
     assert single.components_.dtype == np.float32
-    np.testing.assert_allclose(Y_32, Y, atol=1e-3 * Y.max())
-    np.testing.assert_allclose(single.components_, double.components_, atol=1e-3)
+    np.testing.assert_allclose(Y_32, Y, atol=1e-4 * Y.max())
+    np.testing.assert_allclose(single.components_, double.components_, atol=1e-4)
 
 
 def test_recycling_follows_clusters_that_are_replaced():
