@@ -168,7 +168,7 @@ def single_rows(n_samples=1000):
     X = three_gaussians(n_samples)
     rows = [x[None].copy() for x in X]
     net = grown_network(X, 3, 0.6)
-    estimator = OnlineSNMF(3, rank_penalty=0.6).fit(X)
+    estimator = OnlineSNMF(3, rank_penalty=0.6, memory=None).fit(X)
     seconds = time_in_turn(
         {
             "chunk": lambda: net.learn(X),

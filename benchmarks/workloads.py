@@ -38,6 +38,7 @@ def three_gaussians(n_samples):
 
 def grown_network(X, m, rank_penalty, *, dtype=np.float64, tol=1e-4, n_passes=2, **settings):
     """Return a network that has recruited its units and learned for a while."""
+    settings = {"memory": None, **settings}  # the paper's, unless the benchmark says otherwise
     rules = Settings(m, rank_penalty=rank_penalty, tol=tol, **settings).rules(dtype)
     net = Network(X.shape[1], rules, dtype)
     for _ in range(n_passes):

@@ -55,7 +55,7 @@ def online_snmf(
 
         rest = x @ x - y @ y
         newborn = None
-        enough = 0.75 * (x @ x) ** 0.5 * (squares / total) ** 0.5 if lam == "auto" else lam**0.5
+        enough = 0.6 * (x @ x) ** 0.5 * (squares / total) ** 0.5 if lam == "auto" else lam**0.5
         if rest > residue * (x @ x) and rest > enough:
             silent = [i for i in active_set if y[i] == 0]
             weakest = min(silent, key=lambda i: Yhat[i], default=None)

@@ -8,6 +8,7 @@ from scipy.io import savemat
 from hebbnmf.datasets import (
     extract_patches,
     load_natural_images,
+    make_changing_clusters,
     make_sparse_sources,
     make_three_gaussians,
 )
@@ -43,6 +44,57 @@ def test_mixing_acts_on_each_sample():
 def test_mixing_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"mixing has shape \(2, 3\), but must be \(3, 3\)"):
         make_sparse_sources(10, 3, mixing=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("change", "clusters"),
+    [
+        ("move", [{0, 1}] * 4),
+        ("replace", [{0, 1}, {2, 3}, {4, 5}, {6, 7}]),
+        ("recur", [{0, 1}, {2, 3}, {0, 1}, {2, 3}]),
+    ],
+)
+def test_clusters_change_from_period_to_period(change, clusters):
+    _, y = make_changing_clusters(400, 2, change=change, period=100, random_state=0)
+    assert [set(part.tolist()) for part in np.split(y, 4)] == clusters
+
+
+def test_clusters_turn_over_one_by_one():
+    _, y = make_changing_clusters(400, 2, change="turn over", period=200, random_state=0)
+    parts = [set(part.tolist()) for part in np.split(y, 4)]
+    assert parts == [{0, 1}, {1, 2}, {2, 3}, {3, 4}]
+
+
+def test_changing_clusters_keep_their_centers_unless_they_move():
+    X, y = make_changing_clusters(9000, 3, 4, change="recur", period=1500, random_state=0)
+    early, late = (X[part][y[part] == 1] for part in (slice(1500), slice(6000, 7500)))
+    np.testing.assert_allclose(early.mean(axis=0), late.mean(axis=0), atol=5 * np.sqrt(2 / 500))
+    np.testing.assert_allclose(early.var(axis=0), 1.0, rtol=0.3)
+
+
+def test_moving_clusters_turn_around_the_origin_and_keep_their_distances():
+    X, y = make_changing_clusters(8000, 2, 4, period=4000, radius=1000.0, random_state=0)
+    np.testing.assert_allclose(X[2000:4000][y[2000:4000] == 0].mean(axis=0), [0] * 4, atol=700)
+    for start in (0, 700):
+        now, opposite, back = (X[t : t + 20] for t in (start, start + 2000, start + 4000))
+        of_now, of_opposite, of_back = (y[t : t + 20] for t in (start, start + 2000, start + 4000))
+        for k in (0, 1):
+            center = now[of_now == k].mean(axis=0)
+            np.testing.assert_allclose(opposite[of_opposite == k].mean(axis=0), -center, atol=25)
+            np.testing.assert_allclose(back[of_back == k].mean(axis=0), center, atol=25)
+    distances = [
+        np.linalg.norm(X[t][y[t] == 0].mean(axis=0) - X[t][y[t] == 1].mean(axis=0))
+        for t in (slice(0, 10), slice(900, 910))
+    ]
+    assert distances[0] == pytest.approx(distances[1], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("change", "jump"), ("period", 0), ("n_clusters", 2.5)]
+)
+def test_a_change_that_makes_no_sense_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r} cannot be used"):
+        make_changing_clusters(10, **{name: value})
 
 
 def test_bundled_photographs_are_grey_pixels():

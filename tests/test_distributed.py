@@ -38,8 +38,9 @@ from hebbnmf.persistence import load, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 from reference import discount_of
 
-SLOW_SCHEDULE = {"initial_activity": 30.0, "activity_gain": 0.1}
-SCHEDULES = [{}, SLOW_SCHEDULE]
+PLAIN = {"memory": None}
+SLOW_SCHEDULE = {"initial_activity": 30.0, "activity_gain": 0.1, "memory": None}
+SCHEDULES = [PLAIN, SLOW_SCHEDULE]
 MEMORIES = [{"memory": 300, "rank_penalty": "auto", "recycle": True}, {"memory": 0.1}]
 
 
@@ -91,8 +92,8 @@ class TestOneShardEqualsTheSerialEngineBitForBit:
 
 @pytest.fixture(
     params=[
-        {},
-        {"dynamics": "quartic"},
+        PLAIN,
+        {"dynamics": "quartic", "memory": None},
         SLOW_SCHEDULE,
         {"memory": 80},
         {**SLOW_SCHEDULE, "memory": 300},
@@ -123,7 +124,7 @@ def n_before(shards):
 
 
 def test_after_a_round_weights_are_the_ratios_of_sums_over_all_samples(X):
-    model = OnlineSNMF(8, rank_penalty=0.0, tol=1e-10).partial_fit(X[:300])
+    model = OnlineSNMF(8, rank_penalty=0.0, memory=None, tol=1e-10).partial_fit(X[:300])
     shards = [X[300:700], X[700:900], X[900:]]
     rows, Y = np.vstack(shards), np.vstack(responses_of(model, shards))
     activity = model.cumulative_activity_
@@ -181,7 +182,8 @@ def test_a_change_is_the_affine_map_that_the_samples_made(grown, X):
 
 
 def test_with_small_steps_a_merge_is_the_recursion_over_the_shards_in_order(X):
-    model = OnlineSNMF(8, rank_penalty=0.0, initial_activity=1e4, activity_gain=0.5)
+    schedule = {"initial_activity": 1e4, "activity_gain": 0.5, "memory": None}
+    model = OnlineSNMF(8, rank_penalty=0.0, **schedule)
     model.partial_fit(X[:300])
     shards = [X[300:700], X[700:1100], X[1100:]]
     W, activity = model.components_, model.cumulative_activity_
@@ -198,7 +200,8 @@ def test_a_silent_unit_stays_as_it_was():
     X = np.zeros((4 * BLOCK, 2))
     X[:BLOCK] = [0.0, 3.0]
     X[BLOCK:, 0] = 2.0
-    model = OnlineSNMF(2, rank_penalty=0.1).partial_fit(X[BLOCK - 1 : BLOCK + 1])
+    model = OnlineSNMF(2, rank_penalty=0.1, memory=None)
+    model.partial_fit(X[BLOCK - 1 : BLOCK + 1])
     merge(model.learner_, outcomes_of(model, [X[BLOCK : 2 * BLOCK], X[2 * BLOCK :]]))
     np.testing.assert_allclose(model.components_, [[0.0, 1.0], [1.0, 0.0]])
     np.testing.assert_allclose(model.cumulative_activity_, [9.0, 4.0 + 3 * BLOCK * 4.0])
@@ -332,7 +335,7 @@ def test_with_memory_four_shards_explain_held_out_patches_as_well_as_one(threads
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="400,000 samples take minutes without compilation")
 def test_rounds_find_the_sparse_directions_as_well_as_the_serial_engine(threads):
-    settings = {"n_components": 64, "rank_penalty": 32.0**2, "activity_gain": 0.1}
+    settings = {"n_components": 64, "rank_penalty": 32.0**2, "activity_gain": 0.1, "memory": None}
     difference = []
     for seed in range(5):
         A = ortho_group.rvs(32, random_state=seed)
@@ -347,7 +350,8 @@ def test_rounds_find_the_sparse_directions_as_well_as_the_serial_engine(threads)
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="60,000 samples take minutes without compilation")
 @pytest.mark.parametrize(
-    "schedule", [{}, {"initial_activity": 100.0, "activity_gain": 0.01}, {"memory": 450}]
+    "schedule",
+    [PLAIN, {"initial_activity": 100.0, "activity_gain": 0.01, "memory": None}, {"memory": 450}],
 )
 def test_rounds_of_chosen_length_keep_to_a_share_of_what_was_seen_and_is_remembered(
     threads, schedule
@@ -769,13 +773,25 @@ def client():
 @pytest.fixture(scope="module")
 def expected(long):
     with ThreadPoolExecutor(1) as executor:
-        return fit(OnlineSNMF(10), long, executor, n_shards=3, round_rows=144)
+        return fit(OnlineSNMF(10, memory=None), long, executor, n_shards=3, round_rows=144)
+
+
+@pytest.mark.xfail(reason="a file that has ended still counts in the clock of the next round")
+def test_with_memory_files_teach_what_arrays_teach(long, threads, tmp_path):
+    paths = [tmp_path / f"{i}.npy" for i in range(3)]
+    edges = [181 * w // 3 * BLOCK for w in range(4)]
+    for path, start, stop in zip(paths, edges, edges[1:], strict=False):
+        np.save(path, long[start:stop])
+    of_array, of_files = (
+        fit(OnlineSNMF(10), data, threads, n_shards=3, round_rows=144) for data in (long, paths)
+    )
+    assert_same_model(of_files, of_array)
 
 
 class TestCluster:
     def test_gives_the_result_of_threads(self, client, long, expected):
         for data in (long, da.from_array(long, chunks=(250, 5))):
-            model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
+            model = fit(OnlineSNMF(10, memory=None), data, client, n_shards=3, round_rows=144)
             assert_same_model(model, expected)
 
     def test_learns_from_files_and_from_data_that_only_the_cluster_holds(
@@ -788,7 +804,7 @@ class TestCluster:
             np.save(path, long[start:stop])
         with Client(client.scheduler.address, set_as_default=False) as other:
             for data in (paths, other.persist(shards)):
-                model = fit(OnlineSNMF(10), data, other, n_shards=3, round_rows=144)
+                model = fit(OnlineSNMF(10, memory=None), data, other, n_shards=3, round_rows=144)
                 assert_same_model(model, expected)
 
     def test_the_cost_is_that_of_threads_to_the_last_bit(self, client, long, threads):
@@ -811,7 +827,7 @@ class TestCluster:
         client.wait_for_workers(2)
         workers = set(client.scheduler_info()["workers"])
         client.run(die_after_learning, flag)
-        model = fit(OnlineSNMF(10), long, client, n_shards=3, round_rows=144)
+        model = fit(OnlineSNMF(10, memory=None), long, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
         assert_same_model(model, expected)
@@ -827,7 +843,7 @@ class TestCluster:
         client.wait_for_workers(2)
         workers = set(client.scheduler_info()["workers"])
         data = da.concatenate([calm, deadly])
-        model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
+        model = fit(OnlineSNMF(10, memory=None), data, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
         assert_same_model(model, expected)

@@ -54,6 +54,7 @@ def exact(m, rank_penalty, schedule=(None, 1.0), **parameters):
     return OnlineSNMF(
         m,
         rank_penalty=rank_penalty,
+        memory=None,
         initial_activity=schedule[0],
         activity_gain=schedule[1],
         tol=1e-12,
@@ -199,7 +200,8 @@ def test_energy_never_rises_in_a_sweep_under_the_plain_schedule():
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 def test_float32_follows_float64(dynamics):
     X, rank_penalty = stream("whitened patches")
-    nets = [OnlineSNMF(40, rank_penalty=rank_penalty, dynamics=dynamics, tol=1e-6) for _ in "ab"]
+    settings = {"rank_penalty": rank_penalty, "memory": None, "dynamics": dynamics}
+    nets = [OnlineSNMF(40, **settings, tol=1e-6) for _ in "ab"]
     Y, Y_32 = nets[0].partial_fit_transform(X), nets[1].partial_fit_transform(X.astype(np.float32))
     assert Y_32.dtype == nets[1].components_.dtype == np.float32
     assert nets[1].cumulative_activity_.dtype == np.float64

@@ -302,7 +302,8 @@ FIRING = [[0.0, 0.0], [0.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
 
 def test_a_trained_network_has_the_properties_of_section_iv_b_and_is_not_changed():
     X = make_sparse_sources(1500, 4, random_state=0)
-    net = OnlineSNMF(n_components=8, rank_penalty=16.0, activity_gain=0.1).fit(X)
+    net = OnlineSNMF(n_components=8, rank_penalty=16.0, memory=None, activity_gain=0.1)
+    net.fit(X)
     W, activity = net.components_.copy(), net.cumulative_activity_.copy()
     report = biological_report(net, X[:500])
     assert report.obeys_dales_law

@@ -34,6 +34,7 @@ def exact(X, m, rank_penalty, schedule=(None, 1.0)):
         X.shape[1],
         m,
         rank_penalty=rank_penalty,
+        memory=None,
         initial_activity=initial,
         activity_gain=gain,
         tol=1e-12,

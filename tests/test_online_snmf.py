@@ -107,7 +107,7 @@ def test_the_first_chunk_may_be_one_row(dynamics):
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
 @pytest.mark.parametrize("first", [[], [GOOD]])
 def test_a_row_of_zeros_gets_zeros_and_teaches_nothing(first, dynamics):
-    net = OnlineSNMF(5, rank_penalty=0.0, dynamics=dynamics)
+    net = OnlineSNMF(5, rank_penalty=0.0, memory=None, dynamics=dynamics)
     for chunk in first:
         net.partial_fit(chunk)
     zeros = np.zeros((1, 2))
@@ -168,7 +168,7 @@ class TestExtremes:
 
     def test_the_same_row_a_thousand_times_is_one_unit(self, dynamics):
         x = np.array([[0.3, -1.7, 2.2]])
-        net = OnlineSNMF(10, rank_penalty=0.0, dynamics=dynamics, tol=1e-10)
+        net = OnlineSNMF(10, rank_penalty=0.0, memory=None, dynamics=dynamics, tol=1e-10)
         Y = net.partial_fit_transform(np.repeat(x, 1000, axis=0))
         norm = np.linalg.norm(x)
         np.testing.assert_allclose(Y, norm, rtol=1e-9)
@@ -178,7 +178,7 @@ class TestExtremes:
 
     def test_orthogonal_rows_get_a_unit_each_and_no_inhibition(self, dynamics):
         X = np.tile(2 * np.eye(4), (3, 1))
-        net = OnlineSNMF(10, rank_penalty=0.0, dynamics=dynamics).fit(X)
+        net = OnlineSNMF(10, rank_penalty=0.0, memory=None, dynamics=dynamics).fit(X)
         np.testing.assert_allclose(net.components_, np.eye(4), atol=1e-12)
         assert not net.lateral_weights_.any()
         np.testing.assert_allclose(net.transform(X), X, atol=1e-12)
@@ -195,7 +195,8 @@ class TestExtremes:
 
 def test_the_learning_rate_never_exceeds_one():
     # y^2 = 25 against a cumulative activity of 1 + 0.01 * 25: the row starts anew, as at birth.
-    net = OnlineSNMF(1, rank_penalty=0.0, initial_activity=1.0, activity_gain=0.01)
+    schedule = {"initial_activity": 1.0, "activity_gain": 0.01, "memory": None}
+    net = OnlineSNMF(1, rank_penalty=0.0, **schedule)
     net.partial_fit([[0.5, 0.0], [5.0, 0.0]])
     np.testing.assert_allclose(net.components_, [[1.0, 0.0]])
     np.testing.assert_allclose(net.cumulative_activity_, [1.25])

@@ -85,7 +85,7 @@ def assert_same_file(model, again):
         {},
         {"dynamics": "quartic"},
         {"track_cost": True},
-        {"initial_activity": 50.0, "activity_gain": 0.01},
+        {"initial_activity": 50.0, "activity_gain": 0.01, "memory": None},
         {"memory": 20, "recycle": True, "rank_penalty": "auto"},
         {"memory": 0.1, "dynamics": "quartic"},
         {"random_state": 5, "tol": np.float64(1e-6), "max_sweeps": np.int64(500)},
@@ -418,7 +418,7 @@ MORE_INVARIANTS = {
 def test_arrays_that_no_network_can_have_are_refused(tmp_path, name):
     attribute, change, message = MORE_INVARIANTS.get(name) or (name, *INVARIANTS[name])
     path = tmp_path / "net.npz"
-    save(trained(track_cost=True), path)
+    save(trained(track_cost=True, memory=None), path)
     with np.load(path) as file:
         header = json.loads(file["model.json"])
         arrays = {key: file[key] for key in header.pop("arrays")}

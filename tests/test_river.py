@@ -28,6 +28,8 @@ def test_river_check(model, check):
     check(model.clone())
 
 
+PLAIN = {"memory": None}
+SECTION_III_C = {"initial_activity": 20.0, "activity_gain": 0.1, "memory": None}
 MEMORY = {"rank_penalty": "auto", "memory": 10, "recycle": True}
 
 
@@ -47,7 +49,7 @@ def assert_same_network(model, net):
 
 
 @pytest.mark.parametrize("dynamics", ["rectified", "quartic"])
-@pytest.mark.parametrize("schedule", [{}, {"initial_activity": 20.0, "activity_gain": 0.1}, MEMORY])
+@pytest.mark.parametrize("schedule", [PLAIN, SECTION_III_C, MEMORY])
 def test_features_that_come_and_go_give_the_network_of_zeros_in_their_place(dynamics, schedule):
     X = make_sparse_sources(60, 4, random_state=0)
     X[:20, 2:] = 0

@@ -1,4 +1,4 @@
-"""The data of the paper: three Gaussians, sparse sources, patches of natural images."""
+"""The data of the paper: three Gaussians, sparse sources, patches; and clusters that change."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,12 +14,13 @@ from sklearn.datasets import load_sample_images
 from sklearn.utils import check_array, check_random_state
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.parameters import COUNT, check_parameter
+from hebbnmf.parameters import COUNT, check_parameter, one_of
 
 __all__ = [
     "THREE_GAUSSIANS_CENTERS",
     "extract_patches",
     "load_natural_images",
+    "make_changing_clusters",
     "make_sparse_sources",
     "make_three_gaussians",
 ]
@@ -106,6 +107,72 @@ def make_sparse_sources(
             "column for each of n_features."
         )
     return np.asarray(sources @ A.T)
+
+
+def make_changing_clusters(
+    n_samples: int,
+    n_clusters: int = 5,
+    n_features: int = 10,
+    *,
+    change: str = "move",
+    period: int = 4000,
+    radius: float = 6.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Sample a stream of Gaussian clusters that change as time goes by.
+
+    At any time `n_clusters` are there, equally likely.
+
+    Parameters
+    ----------
+    n_samples : int
+    n_clusters : int, default=5
+    n_features : int, default=10
+    change : {"move", "replace", "turn over", "recur"}, default="move"
+        What happens within a `period`: all clusters turn once around the origin, keeping their
+        distances; at its end all are replaced; in its course one after the other is replaced; at
+        its end all give way to a second set, and at the end of the next one return.
+    period : int, default=4000
+        Number of samples.
+    radius : float, default=6.0
+        Distance of the centres from the origin, in directions that are random but lie apart.
+        Around them samples are normal, each feature with a standard deviation of 1.
+    random_state : int, RandomState or None, default=None
+        Seed of the centres and of the samples.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        The cluster of each sample; each that appears for the first time has the next number.
+
+    Examples
+    --------
+    >>> from hebbnmf.datasets import make_changing_clusters
+    >>> X, y = make_changing_clusters(300, 2, change="replace", period=100, random_state=0)
+    >>> [sorted(set(part.tolist())) for part in (y[:100], y[100:200], y[200:])]
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    for name, count in (("n_clusters", n_clusters), ("period", period)):
+        check_parameter(name, count, COUNT)
+    check_parameter("change", change, one_of("move", "replace", "turn over", "recur"))
+    rng = check_random_state(random_state)
+    t = np.arange(n_samples)
+    first = {
+        "move": np.zeros_like(t),
+        "replace": t // period * n_clusters,
+        "turn over": t * n_clusters // period,
+        "recur": t // period % 2 * n_clusters,
+    }[change]  # the lowest number of the clusters that are there
+    y = first + rng.randint(n_clusters, size=n_samples)
+    n_all = first.max(initial=0) + n_clusters
+    centers = radius * _spread_directions(n_all, n_clusters - 1, n_features, rng)
+    X = centers[y]
+    if change == "move":
+        a, b = X[:, 0 : n_features - 1 : 2], X[:, 1::2]  # pairs of features: planes that turn
+        cos, sin = (f(2 * np.pi * t[:, np.newaxis] / period) for f in (np.cos, np.sin))
+        a[:], b[:] = cos * a - sin * b, sin * a + cos * b
+    return X + rng.standard_normal((n_samples, n_features)), y
 
 
 def load_natural_images(path: str | Path | None = None) -> list[NDArray[np.float32]]:
@@ -222,6 +289,19 @@ def extract_patches(
         rows, columns = np.divmod(position[chosen] - (ends[i] - n_positions[i]), window.shape[1])
         patches[chosen] = window[rows, columns].reshape(-1, patch_size**2)
     return patches
+
+
+def _spread_directions(
+    n: int, n_apart: int, n_features: int, rng: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Draw unit vectors, each of 20 the farthest from the `n_apart` before it."""
+    directions = np.empty((n, n_features))
+    for i in range(n):
+        drawn = rng.standard_normal((20, n_features))
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        cosines = drawn @ directions[max(0, i - n_apart) : i].T
+        directions[i] = drawn[cosines.max(axis=1, initial=-1.0).argmin()]
+    return directions
 
 
 def _grey(picture: Image.Image) -> NDArray[np.float32]:

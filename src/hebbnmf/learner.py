@@ -51,8 +51,8 @@ class Settings:
     Examples
     --------
     >>> from hebbnmf import Settings
-    >>> Settings(n_components=3).rules().threshold
-    1.0
+    >>> Settings(n_components=3, rank_penalty=4.0).rules().threshold
+    2.0
     >>> Settings(tol=0.0)
     Traceback (most recent call last):
     ...
@@ -60,8 +60,8 @@ class Settings:
     """
 
     n_components: int = parameter(8, COUNT)
-    rank_penalty: float | str = parameter(1.0, either(NON_NEGATIVE, "auto"))
-    memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    rank_penalty: float | str = parameter("auto", either(NON_NEGATIVE, "auto"))
+    memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
     recycle: bool = parameter(False, FLAG)
     initial_activity: float | None = parameter(
         None, optional(POSITIVE, "None for the plain schedule")

@@ -189,7 +189,7 @@ def plot_directions(
     >>> from hebbnmf.datasets import make_sparse_sources
     >>> from hebbnmf.plots import plot_directions
     >>> X = make_sparse_sources(2000, 2, random_state=0)
-    >>> net = OnlineSNMF(n_components=4, rank_penalty=4.0, activity_gain=0.1).fit(X)
+    >>> net = OnlineSNMF(n_components=4).fit(X)
     >>> ax = plot_directions(X[:500], net.components_, [[1.0, 0.0], [0.0, 1.0]])
     >>> len(ax.collections[-1].get_offsets())
     4

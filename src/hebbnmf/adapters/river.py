@@ -38,10 +38,12 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     ----------
     n_components : int, default=8
         Largest number of units.
-    rank_penalty : float or "auto", default=1.0
-        Price of a further unit, on the scale of ``|x|**4``; the default suits standardised
-        features. With "auto" the scale of the data plays no part.
-    memory, recycle, initial_activity, activity_gain, dynamics, tol, max_sweeps
+    rank_penalty : float or "auto", default="auto"
+        Price of a further unit, on the scale of ``|x|**4``; with "auto" the scale of the data
+        plays no part.
+    memory : float or None, default=0.1
+        How much of the stream is remembered: a share of it, a number of samples, or all (None).
+    recycle, initial_activity, activity_gain, dynamics, tol, max_sweeps
         As in `OnlineSNMF`. With ``recycle`` the birth of a unit tells what its label stands for:
         ``learner.network.unit_births``.
 
@@ -68,7 +70,7 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     >>> for x in [{"a": 0.0}, {"a": 2.0}, {"a": 1.0, "b": 3.0}, {"a": -1.0}, {"b": -3.0}] * 4:
     ...     model.learn_one(x)
     >>> model.predict_one({"a": 3.0}), model.predict_one({"a": -3.0})
-    (1, 0)
+    (0, 1)
     >>> sorted(model.transform_one({"a": 3.0}))
     ['unit0', 'unit1']
     """
@@ -77,8 +79,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self,
         n_components: int = 8,
         *,
-        rank_penalty: float | str = 1.0,
-        memory: float | None = None,
+        rank_penalty: float | str = "auto",
+        memory: float | None = 0.1,
         recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,

@@ -29,12 +29,14 @@ def _penalty(ctx: click.Context, param: click.Parameter, text: str) -> float | s
     return text if text == "auto" else click.FloatRange(min=0)(text, param, ctx)
 
 
-def _memory(_ctx: click.Context, _param: click.Parameter, memory: float | None) -> float | None:
-    if memory is not None:
-        from hebbnmf.parameters import MEMORY
+def _memory(ctx: click.Context, param: click.Parameter, text: str) -> float | None:
+    if text == "all":
+        return None
+    from hebbnmf.parameters import MEMORY
 
-        if not MEMORY.holds(memory):
-            raise click.BadParameter(f"{memory:g} is not {MEMORY.text}.")
+    memory = float(click.FLOAT(text, param, ctx))
+    if not MEMORY.holds(memory):
+        raise click.BadParameter(f"{text} is not {MEMORY.text}, or all.")
     return memory
 
 
@@ -45,17 +47,17 @@ _OPTIONS = (
     click.option(
         "--rank-penalty",
         callback=_penalty,
-        default="1.0",
+        default="auto",
         metavar="NUMBER|auto",
-        help="Price of a further unit, on the scale of |x|^4; the default suits --scale. With auto "
-        "the scale of the data plays no part.",
+        help="Price of a further unit, on the scale of |x|^4; with auto the scale of the data "
+        "plays no part.",
     ),
     click.option(
         "--memory",
-        type=float,
         callback=_memory,
-        help="What is remembered: a number of samples, or a share of the stream below 1; all by "
-        "default.",
+        default="0.1",
+        metavar="NUMBER|all",
+        help="What is remembered: a number of samples, a share of the stream below 1, or all.",
     ),
     click.option("--recycle", is_flag=True, help="Let new units replace weak ones."),
     click.option(

@@ -48,18 +48,18 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     ----------
     n_components : int, default=8
         Largest number of units. Fewer are recruited where ``rank_penalty`` holds them back.
-    rank_penalty : float or "auto", default=1.0
-        Price of a further unit, lambda of Eq. (4), on the scale of ``|x|**4``: a sample recruits
-        a unit if ``|x|^2 - |y|^2 > sqrt(rank_penalty)``. At 0 every sample whose response falls
-        short of it recruits one, up to ``n_components``. The default suits standardised
-        features; see the README for how to choose it. With "auto" the threshold follows the
-        data, 0.75 times the geometric mean of ``|x|^2`` and of its mean over the stream so far:
-        the scale of the data then plays no part.
-    memory : float or None, default=None
+    rank_penalty : float or "auto", default="auto"
+        Price of a further unit. With "auto" a sample recruits a unit if the part ``|x|^2 - |y|^2``
+        of its squared length that the network does not explain exceeds 0.6 times the geometric
+        mean of ``|x|^2`` and of its mean over the stream so far: the scale of the data plays no
+        part. A number is lambda of Eq. (4), on the scale of ``|x|**4``: the threshold is then
+        ``sqrt(rank_penalty)``. At 0 every sample whose response falls short of it recruits a
+        unit, up to ``n_components``.
+    memory : float or None, default=0.1
         How much of the stream the weights remember: older samples count less and less, by one
-        clock for all units. None is all of it, as in the paper. A number of samples, at least 2,
-        follows a stream that drifts. A share of the stream, above 0 and below 1, lets early
-        mistakes fade, while learning rates still fall as one over time.
+        clock for all units. A share of the stream, above 0 and below 1, lets early mistakes
+        fade, while learning rates still fall as one over time. A number of samples, at least 2,
+        follows a stream that drifts. None is all of it, as in the paper.
     recycle : bool, default=False
         Whether a sample that would recruit a unit, where there are ``n_components`` already,
         takes the place of the weakest unit that is silent for it, if the cumulative activity of
@@ -67,7 +67,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     initial_activity : float or None, default=None
         Cumulative activity that a new unit starts with, on the scale of ``|x|**2``; the larger,
         the smaller its first learning steps. None takes the square of its first activity (the
-        plain schedule); the paper takes 1000 for natural images (section III.C).
+        plain schedule); the paper takes 1000 for natural images (section III.C). Meant for
+        ``memory=None``, as is ``activity_gain``: both forget, and together too fast.
     activity_gain : float, default=1.0
         Share of a squared activity that is added to the cumulative activity. At 1 learning rates
         fall as one over time (the plain schedule); the paper takes 0.01 for natural images.
@@ -135,6 +136,17 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     The method is Algorithm 1 of [1]_. Weights are the ratios of sums that the paper defines,
     updated by Eq. (8); presenting the same rows in any chunks gives the same weights.
 
+    The defaults of ``rank_penalty`` and ``memory`` are ours, not the paper's. Its own settings:
+
+    ======  ====================================================================================
+    figure  parameters
+    ======  ====================================================================================
+    3       ``n_components=3, rank_penalty=0.6, memory=None``
+    4       ``n_components=256, rank_penalty=200, memory=None, initial_activity=1000,
+            activity_gain=0.01``
+    5       ``n_components=4, rank_penalty=4, memory=None``; ``activity_gain=0.1`` is faster
+    ======  ====================================================================================
+
     References
     ----------
     .. [1] C. Pehlevan and D. B. Chklovskii, "A Hebbian/Anti-Hebbian Network Derived from Online
@@ -146,13 +158,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     >>> from hebbnmf import OnlineSNMF
     >>> from hebbnmf.datasets import make_three_gaussians
     >>> X, _ = make_three_gaussians(random_state=0)
-    >>> net = OnlineSNMF(n_components=3, rank_penalty=0.1)
+    >>> net = OnlineSNMF(n_components=3)
     >>> for chunk in (X[:100], X[100:200], X[200:]):
     ...     Y = net.partial_fit_transform(chunk)
     >>> net.n_components_, Y.shape
     (3, (100, 3))
     >>> net.predict([[1.1, 1.1], [-0.6, 0.9], [0.0, 0.0]]).tolist()
-    [1, 0, -1]
+    [1, 2, -1]
     """
 
     learner_: Learner
@@ -161,8 +173,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self,
         n_components: int = 8,
         *,
-        rank_penalty: float | str = 1.0,
-        memory: float | None = None,
+        rank_penalty: float | str = "auto",
+        memory: float | None = 0.1,
         recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,

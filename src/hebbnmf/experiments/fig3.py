@@ -44,6 +44,7 @@ def run(*, quick: bool = False) -> Report:
         "n_samples": 300,
         "n_components": 3,
         "rank_penalty": _RANK_PENALTY,
+        "memory": None,
         "penalties": _PENALTIES,
         "offline SNMF": "SymNMF(3, init='pca'), once on each whole data set",
         "K-means": "KMeans(3, n_init=10)",
@@ -66,7 +67,7 @@ def measure(
     for seed in tqdm(range(n_sets), desc="data sets", disable=None):
         X, y = make_three_gaussians(n_samples, random_state=seed)
         for penalty in penalties:
-            net = OnlineSNMF(n_components=3, rank_penalty=penalty)
+            net = OnlineSNMF(3, rank_penalty=penalty, memory=None)
             Y = net.partial_fit_transform(X)
             scores["online responses"][str(penalty)].append(cluster_agreement(y, net.labels_))
             scores["second pass"][str(penalty)].append(cluster_agreement(y, net.predict(X)))
@@ -124,7 +125,7 @@ def example(accuracies: list[float], n_samples: int) -> Results:
     X, y = make_three_gaussians(n_samples, random_state=seed)
     shown: Results = {"seed": seed, "X": X.tolist()}
     for penalty in (_RANK_PENALTY, _LOW_PENALTY):
-        net = OnlineSNMF(n_components=3, rank_penalty=penalty).partial_fit(X)
+        net = OnlineSNMF(3, rank_penalty=penalty, memory=None).partial_fit(X)
         shown[str(penalty)] = {
             "labels": net.labels_.tolist(),
             "components": net.components_.tolist(),

@@ -6,7 +6,8 @@ compared with FastICA and K-means.
 The plain schedule is slow here: its rates fall as one over time, a unit that starts between two
 sparse directions turns as a small power of time, and half a million samples may not suffice. An
 `activity_gain` below 1 multiplies the rates, and hence that power, without moving the fixed points
-of Eq. (8): thousands of samples suffice. Both schedules are measured.
+of Eq. (8): thousands of samples suffice. So does a memory of a share of the stream, with all other
+settings by default. All three are measured.
 """
 
 import numpy as np
@@ -26,11 +27,16 @@ from hebbnmf.metrics import direction_alignment
 from hebbnmf.plots import panels, plot_directions
 
 GAIN = 0.1
-_SCHEDULES = {f"gain {GAIN}": GAIN, "plain schedule": 1.0}
+MEMORY = 0.1
+_SCHEDULES: dict[str, Results] = {
+    f"gain {GAIN}": {"memory": None, "activity_gain": GAIN},
+    "plain schedule": {"memory": None},
+    f"memory {MEMORY}": {"memory": MEMORY, "rank_penalty": "auto"},
+}
 _CHECKPOINTS = (1000, 2000, 5000, 10_000, 20_000, 50_000)
 _EXAMPLE_ANGLE = np.pi / 6
 _N_SHOWN = 1500
-METHODS = (f"online, gain {GAIN}", "online, plain", "K-means", "FastICA")
+METHODS = (*(f"online, {name}" for name in _SCHEDULES), "K-means", "FastICA")
 
 
 def run(*, quick: bool = False) -> Report:
@@ -54,7 +60,7 @@ def run(*, quick: bool = False) -> Report:
         "angles": "seed k of n: the data are turned by k / n of a quarter turn",
         "n_components": "2 n_features",
         "rank_penalty": "n_features^2 = (mean |x|^2)^2, which is the paper's 4 in the plane",
-        "activity_gain": f"{GAIN}, and 1 (plain schedule) for comparison",
+        "schedules": _SCHEDULES,
         "space": {
             "seeds": list(range(n_high_seeds)),
             "n_samples": n_high_samples,
@@ -79,7 +85,7 @@ def example(n_samples: int = 20_000) -> Results:
     for name, angle in (("unmixed", 0.0), ("rotated", _EXAMPLE_ANGLE)):
         A = rotation(angle)
         X = make_sparse_sources(n_samples, 2, mixing=A, random_state=0)
-        weights.append(_network(2, GAIN).partial_fit(X).components_)
+        weights.append(_network(2, f"gain {GAIN}").partial_fit(X).components_)
         shown[name] = {
             "X": X[:_N_SHOWN].tolist(),
             "components": weights[-1].tolist(),
@@ -92,12 +98,12 @@ def example(n_samples: int = 20_000) -> Results:
 def measure_plane(n_seeds: int, checkpoints: tuple[int, ...] = _CHECKPOINTS) -> dict[str, Results]:
     """Follow the rows of W of four units in the plane, over data sets, each with its own angle."""
     measured: dict[str, Results] = {}
-    for name, gain in _SCHEDULES.items():
+    for name in _SCHEDULES:
         directions, rows = [], []
         for seed in tqdm(range(n_seeds), desc=f"plane, {name}", disable=None):
             A = rotation(np.pi / 2 * seed / n_seeds)
             X = make_sparse_sources(checkpoints[-1], 2, mixing=A, random_state=seed)
-            net, path = _network(2, gain), []
+            net, path = _network(2, name), []
             for chunk in np.split(X, checkpoints[:-1]):
                 path.append(direction_alignment(net.partial_fit(chunk).components_, A.T))
             directions.append([alignment.direction_cosines.tolist() for alignment in path])
@@ -157,20 +163,21 @@ def draw(results: Results) -> Figure:
     return axes["A"].get_figure()  # type: ignore[return-value]
 
 
-def _network(n_features: int, gain: float) -> OnlineSNMF:
-    return OnlineSNMF(2 * n_features, rank_penalty=float(n_features**2), activity_gain=gain)
+def _network(n_features: int, schedule: str) -> OnlineSNMF:
+    settings: Results = {"rank_penalty": float(n_features**2), **_SCHEDULES[schedule]}
+    return OnlineSNMF(2 * n_features, **settings)
 
 
 def _rows_of_each_method(X: FloatArray, seed: int) -> dict[str, FloatArray]:
     n = X.shape[1]
     centres = KMeans(2 * n, n_init=1, random_state=seed).fit(X).cluster_centers_
     mixing = FastICA(n, whiten="unit-variance", random_state=seed, max_iter=500).fit(X).mixing_.T
-    online = [_network(n, gain).partial_fit(X).components_ for gain in _SCHEDULES.values()]
+    online = [_network(n, name).partial_fit(X).components_ for name in _SCHEDULES]
     return dict(zip(METHODS, (*online, centres, np.vstack([mixing, -mixing])), strict=True))
 
 
 def _draw_plane(plane: Results, ax: Axes) -> None:
-    styles = (("C0", "o-", None), ("C1", "s--", "///"))
+    styles = (("C0", "o-", None), ("C1", "s--", "///"), ("C2", "v:", "..."))
     for (name, of_schedule), (color, style, hatch) in zip(plane.items(), styles, strict=True):
         T, worst = of_schedule["n_samples"], np.array(of_schedule["worst"])
         low, high = worst.min(axis=0), worst.max(axis=0)
@@ -184,12 +191,12 @@ def _draw_plane(plane: Results, ax: Axes) -> None:
 
 def _draw_found(space: Results, ax: Axes) -> None:
     places = np.arange(len(space))
-    for k, (name, marker) in enumerate(zip(METHODS, "osD^", strict=True)):
-        x = places + 0.18 * (k - 1.5)
+    for k, (name, marker) in enumerate(zip(METHODS, "osvD^", strict=True)):
+        x = places + 0.15 * (k - 2)
         found = np.array([of_n[name]["found"] for of_n in space.values()])
         x_each = np.repeat(x, found.shape[1])
         ax.scatter(x_each, found, s=22, marker=marker, color=f"C{k}", alpha=0.5)
-        ax.hlines(found.mean(axis=1), x - 0.08, x + 0.08, color="k", linewidth=2)
+        ax.hlines(found.mean(axis=1), x - 0.07, x + 0.07, color="k", linewidth=2)
         ax.scatter([], [], marker=marker, color=f"C{k}", label=name)
     ax.set_xticks(places, list(space))
     ax.set(xlabel="dimensions n", ylabel="share of the 2n directions found", ylim=(-0.03, 1.05))
@@ -198,11 +205,11 @@ def _draw_found(space: Results, ax: Axes) -> None:
 
 
 def _draw_cosines(space: Results, ax: Axes) -> None:
-    for k, (name, hatch) in enumerate(zip(METHODS, ("", "///", "...", "xxx"), strict=True)):
+    for k, (name, hatch) in enumerate(zip(METHODS, ("", "///", "ooo", "...", "xxx"), strict=True)):
         boxes = ax.boxplot(
             [1 - np.minimum(np.ravel(of_n[name]["cosines"]), 1) for of_n in space.values()],
-            positions=np.arange(len(space)) + 0.18 * (k - 1.5),
-            widths=0.15,
+            positions=np.arange(len(space)) + 0.15 * (k - 2),
+            widths=0.13,
             whis=(5, 95),
             patch_artist=True,
             manage_ticks=False,
@@ -213,7 +220,7 @@ def _draw_cosines(space: Results, ax: Axes) -> None:
             box.set(facecolor=f"C{k}", alpha=0.7, hatch=hatch)
         boxes["boxes"][0].set_label(name)
     ax.set_xticks(range(len(space)), list(space))
-    ax.set(yscale="log", ylim=(1e-6, 20), xlabel="dimensions n")
+    ax.set(yscale="log", ylim=(1e-6, 60), xlabel="dimensions n")
     ax.set_ylabel("1 - cosine of a direction to its nearest row")
     ax.set_title("all directions of all data sets; whiskers 5 % to 95 %", fontsize="medium")
-    ax.legend(loc="upper center", ncols=4, fontsize="small")
+    ax.legend(loc="upper center", ncols=3, fontsize="small")

@@ -91,7 +91,7 @@ def biological_report(net: _TrainedNetwork, X: ArrayLike) -> BiologicalReport:
     >>> from hebbnmf.datasets import make_sparse_sources
     >>> from hebbnmf.metrics import biological_report
     >>> X = make_sparse_sources(2000, 8, random_state=0)
-    >>> net = OnlineSNMF(n_components=16, rank_penalty=64.0, activity_gain=0.1).fit(X)
+    >>> net = OnlineSNMF(16, rank_penalty=64.0, memory=None, activity_gain=0.1).fit(X)
     >>> report = biological_report(net, X)
     >>> report.obeys_dales_law, report.is_rectified, report.learning_rates_fall
     (True, True, True)

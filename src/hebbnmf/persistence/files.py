@@ -74,7 +74,7 @@ def save(
     >>> import os, tempfile
     >>> from hebbnmf import OnlineSNMF
     >>> from hebbnmf.persistence import load, save
-    >>> net = OnlineSNMF(2, rank_penalty=0.5).partial_fit([[2.0, 0.0], [0.0, 1.0]])
+    >>> net = OnlineSNMF(2, memory=None).partial_fit([[2.0, 0.0], [0.0, 1.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(net, os.path.join(folder, "net.npz"))
     ...     again = load(os.path.join(folder, "net.npz"))
