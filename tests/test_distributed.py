@@ -750,8 +750,8 @@ def die_after_learning(flag):
 
     learn = Network.learn
 
-    def learn_and_die(self, X, *, recruit=True):
-        responses = learn(self, X, recruit=recruit)
+    def learn_and_die(self, X, *, recruit=True, keep=True):
+        responses = learn(self, X, recruit=recruit, keep=keep)
         return responses if recruit else kill_once(responses, flag)
 
     Network.learn = learn_and_die

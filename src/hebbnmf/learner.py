@@ -171,13 +171,16 @@ class Learner:
     def learn(self, X: FloatArray, *, keep: bool = True) -> Responses:
         """Learn from samples in order, as `Network.learn` does, and update the cost."""
         if keep or self.cost is None:
-            responses = self.network.learn(X, keep=keep)
-            self.update_cost(X, responses)
-            return responses
+            return self._learn(X, keep)
         # The cost needs responses: of a batch at a time.
-        parts = [self.learn(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
+        parts = [self._learn(X[i : i + BATCH], True) for i in range(0, len(X), BATCH)]
         labels = np.concatenate([part.labels for part in parts])
         return Responses(parts[-1].Y[:0], labels, sum(part.n_unconverged for part in parts), [])
+
+    def _learn(self, X: FloatArray, keep: bool) -> Responses:
+        responses = self.network.learn(X, keep=keep)
+        self.update_cost(X, responses)
+        return responses
 
     def update_cost(self, X: FloatArray, responses: Responses) -> None:
         """Add samples that were learned, and their responses, to the cost, if it is tracked."""

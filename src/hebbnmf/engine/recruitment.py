@@ -16,7 +16,7 @@ that is silent for it, if ``Yhat_i < r``.
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit_inner
+from hebbnmf.engine._jit import jit, jit_inner
 from hebbnmf.engine.state import Rules, Weights, Workspace
 
 # c of the threshold without a scale, chosen by benchmarks/quality.py.
@@ -48,7 +48,7 @@ def recruit(x_norm2: float, y_norm2: float, threshold: float, floor: float) -> f
     return 0.0
 
 
-@jit_inner
+@jit
 def threshold_for(x_norm2: float, x_norm2_sum: float, n_discounted: float, rules: Rules) -> float:
     """Return the threshold on the residual of a sample.
 

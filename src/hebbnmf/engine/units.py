@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit_inner
+from hebbnmf.engine._jit import jit, jit_inner
 from hebbnmf.engine.state import Scalar
 
 
@@ -12,7 +12,7 @@ def rectify(net_input: Scalar) -> Scalar:
     return max(net_input, np.float32(0))
 
 
-@jit_inner
+@jit
 def quartic_minimum(p: float, c: float) -> float:
     """Minimise ``y^4/4 + p y^2/2 - c y`` over ``y >= 0``: one coordinate of Eq. (6).
 
