@@ -14,8 +14,9 @@ _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
 }
-# Without reference counts; not a public option of numba, so only where it is known.
+# `_nrt` is not a public option of numba: only where it is known.
 _UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+_INNER = _OPTIONS | _UNCOUNTED | {"fastmath": _OPTIONS["fastmath"] | {"nnan"}}
 
 
 def jit(function: F) -> F:
@@ -32,8 +33,12 @@ def jit_inner(function: F) -> F:
     saves LLVM a quarter of the time; but it may then take two roots for the root of a product,
     which overflows: not for kernels that multiply roots.
     """
-    fastmath = _OPTIONS["fastmath"] | {"nnan"}
-    return _compile(function, _OPTIONS | _UNCOUNTED | {"fastmath": fastmath})
+    return _compile(function, _INNER)
+
+
+def jit_inline(function: F) -> F:
+    """Compile as by `jit_inner`, into the caller: for few units a call costs more than its work."""
+    return _compile(function, _INNER | {"forceinline": True})
 
 
 def _compile(function: F, options: dict[str, Any]) -> F:

@@ -2,13 +2,13 @@
 
 The products of a block, ``P = V X'`` and ``G = X X'``, are taken at its beginning by BLAS; `learn`
 keeps P up to date for the samples still to come, and V gets all its steps at the end. For few
-units a block is a single sample: their weights stay in the first cache, and a product costs less
-than the account of its corrections.
+units each sample is multiplied, and V learns from it, when its turn comes: the weights stay in the
+first cache, and a product costs less than the account of its corrections.
 """
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit, jit_inner
+from hebbnmf.engine._jit import jit, jit_inline, jit_inner
 from hebbnmf.engine.plasticity import birth, discount, fade, forget, learn
 from hebbnmf.engine.recruitment import recruit, threshold_for, weakest_silent_unit
 from hebbnmf.engine.response import (
@@ -74,34 +74,33 @@ def learn_rows(
     n_steps = np.zeros(m, np.uint32)
     n_learned = n_unconverged = 0
     for start in range(0, len(X), block_size):
-        end = min(start + block_size, len(X))
+        rows = X[start : start + block_size]
+        B = len(rows)
+        P, G = products[: m * B].reshape(m, B), gram[: B * B].reshape(B, B)
         few = K <= FEW_UNITS
-        size = 1 if few else end - start
         if not few:
             sum_lateral_weights(K, weights.N_T, work)
-        for first in range(start, end, size):
-            P, G = products[: m * size].reshape(m, size), gram[: size * size].reshape(size, size)
-            block = Block(X[first : first + size], P, G, C, when, n_steps)
-            _take_products(K, weights.V, block)
-            n_old = K
-            K, learned, failed = _learn_block(
-                K,
-                n_free,
-                recruiting,
-                n_samples + n_learned,
-                few,
-                block,
-                Y[first:],
-                labels[first:],
-                weights,
-                rules,
-                work,
-            )
-            n_free -= K - n_old
-            n_learned += learned
-            n_unconverged += failed
-            if learned < size:
-                return K, n_learned, n_unconverged
+            np.dot(weights.V[:K], rows.T, P[:K])
+            np.dot(rows, rows.T, G)
+        n_before = K
+        K, learned, failed = _learn_block(
+            K,
+            n_free,
+            recruiting,
+            n_samples + n_learned,
+            few,
+            Block(rows, P, G, C, when, n_steps),
+            Y[start:],
+            labels[start:],
+            weights,
+            rules,
+            work,
+        )
+        n_free -= K - n_before
+        n_learned += learned
+        n_unconverged += failed
+        if learned < B:
+            break
     return K, n_learned, n_unconverged
 
 
@@ -123,13 +122,15 @@ def respond_rows(
     n_unconverged = 0
     for t in range(len(X)):
         x_norm2 = float(inner(X[t], X[t]))
-        n_active, converged = _respond(t, K, few, 1.0, x_norm2, P, weights, rules, work)
+        for i in range(K):
+            work.p[i] = P[i, t]
+        n_active, converged = _respond(K, few, 1.0, x_norm2, weights, rules, work)
         labels[t] = _write(t, n_active, work, Y)
         n_unconverged += not converged
     return n_unconverged
 
 
-@jit_inner
+@jit_inline
 def _learn_block(
     K: int,
     n_free: int,
@@ -149,10 +150,12 @@ def _learn_block(
     recycling = rules.recycle and n_free > -K
     n_learned = n_unconverged = 0
     for t in range(len(block.X)):
-        x_norm2 = float(block.G[t, t])
+        x_norm2 = float(inner(block.X[t], block.X[t]) if few else block.G[t, t])
         gamma = discount(n_samples + t, rules.memory)
         x_norm2_sum, n_discounted = gamma * energy[0] + x_norm2, gamma * energy[1] + 1
-        n_old, converged = _respond(t, K, few, gamma, x_norm2, block.P, weights, rules, work)
+        for i in range(K):
+            work.p[i] = inner(weights.V[i], block.X[t]) if few else block.P[i, t]
+        n_old, converged = _respond(K, few, gamma, x_norm2, weights, rules, work)
         newborn, y_new = -1, 0.0
         if n_free > 0 or recycling:
             y_norm2 = 0.0
@@ -180,48 +183,32 @@ def _learn_block(
             work.y[n_active] = y_new
             n_active += 1
         labels[t] = _write(t, n_active, work, Y)
-        learn(t, n_old, n_active, rules.gain, weights, block, work)
+        learn(t, n_old, n_active, rules.gain, few, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
-    _apply_steps(K, weights.V, block)
+    if not few:
+        _apply_steps(K, weights.V, block)
     return K, n_learned, n_unconverged
 
 
-@jit
-def _take_products(K: int, V: FloatArray, block: Block) -> None:
-    """Take all products of a block with the weights as they are now."""
-    X, P, G = block.X, block.P, block.G
-    if len(X) > 1:
-        np.dot(V[:K], X.T, P[:K])
-        np.dot(X, X.T, G)
-    else:
-        for i in range(K):
-            P[i, 0] = inner(V[i], X[0])
-        G[0, 0] = inner(X[0], X[0])
-
-
-@jit_inner
+@jit_inline
 def _respond(
-    t: int,
     K: int,
     few: bool,
     gamma: float,
     x_norm2: float,
-    P: FloatArray,
     weights: Weights,
     rules: Rules,
     work: Workspace,
 ) -> tuple[int, bool]:
-    """Respond to sample t by the recruited units, in ``work.active`` and ``work.y``."""
-    for i in range(K):
-        work.p[i] = P[i, t]
-    tol = P.dtype.type(rules.tol)
+    """Respond to the inputs ``work.p`` of K units, in ``work.active`` and ``work.y``."""
+    tol = work.p.dtype.type(rules.tol)
     if few or rules.quartic:
         return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, tol, work)
     return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
 
 
-@jit_inner
+@jit_inline
 def _write(t: int, n_active: int, work: Workspace, Y: FloatArray) -> int:
     """Write the response to sample t, if wanted; return its label, the strongest unit or -1."""
     label, top = -1, work.y.dtype.type(0)

@@ -36,7 +36,7 @@ the diagonal of A alone, loses that.
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit_inner
+from hebbnmf.engine._jit import jit_inline, jit_inner
 from hebbnmf.engine.rows import add_row, scale_row
 from hebbnmf.engine.state import Block, Rules, Weights, Workspace
 
@@ -48,7 +48,7 @@ FORGOTTEN = float(np.finfo(np.float64).tiny)
 _SMALLEST_SCALE = 2.0**-10
 
 
-@jit_inner
+@jit_inline
 def discount(T: int, memory: float) -> float:
     """Return gamma, which multiplies the sums over T samples when the next one arrives.
 
@@ -78,7 +78,7 @@ def discount_over(T: int, n: int, memory: float) -> tuple[float, float]:
     return left, total
 
 
-@jit_inner
+@jit_inline
 def fade(K: int, gamma: float, weights: Weights) -> None:
     """Discount what all units have done, silent ones too: Eq. (8), line 1, with memory."""
     if gamma < 1:
@@ -121,12 +121,13 @@ def forget(i: int, K: int, weights: Weights, block: Block, work: Workspace) -> N
     block.n_steps[i] = 0
 
 
-@jit_inner
+@jit_inline
 def learn(
     t: int,
     n_old: int,
     n_active: int,
     gain: float,
+    at_once: bool,
     weights: Weights,
     block: Block,
     work: Workspace,
@@ -148,6 +149,8 @@ def learn(
         ``work.active[:n_active]`` responded with ``work.y``; those from ``n_old`` on are newborn.
     gain : float
         Share of ``y_i^2`` that is added to ``Yhat_i``.
+    at_once : bool
+        Whether V learns now, instead of at the end of the block.
     weights, block, work : Weights, Block, Workspace, INOUT
         What is learned, the samples, the response.
     """
@@ -171,12 +174,15 @@ def learn(
         c[a] = 1 / y[a]  # a newborn row is empty: W = x / y and M = y / y_new are its first step
     for a in range(n_active):
         i, c_i = active[a], c[a]
-        step = block.n_steps[i]
-        block.C[i, step] = c_i
-        block.when[i, step] = t
-        block.n_steps[i] = step + 1
         row_sums[i] += c_i * (y_sum - y[a])
-        add_row(c_i, block.G[t], t + 1, n_samples, block.P[i])  # Eq. (8), line 2
+        if at_once:
+            add_row(c_i, block.X[t], 0, weights.V.shape[1], weights.V[i])  # Eq. (8), line 2
+        else:
+            step = block.n_steps[i]
+            block.C[i, step] = c_i
+            block.when[i, step] = t
+            block.n_steps[i] = step + 1
+            add_row(c_i, block.G[t], t + 1, n_samples, block.P[i])  # the same, for later inputs
     twos = n_active - n_active % 2
     for a in range(0, twos, 2):  # Eq. (8), line 3: two columns at a time, to read the steps once
         j_0, j_1, y_0, y_1 = active[a], active[a + 1], y[a], y[a + 1]

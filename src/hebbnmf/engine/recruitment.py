@@ -16,14 +16,14 @@ that is silent for it, if ``Yhat_i < r``.
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit, jit_inner
+from hebbnmf.engine._jit import jit, jit_inline, jit_inner
 from hebbnmf.engine.state import Rules, Weights, Workspace
 
 # c of the threshold without a scale, chosen by benchmarks/quality.py.
 RELATIVE_THRESHOLD = 0.6
 
 
-@jit_inner
+@jit_inline
 def recruit(x_norm2: float, y_norm2: float, threshold: float, floor: float) -> float:
     """Return the first activity of a new unit, or 0 where none is recruited.
 

@@ -33,13 +33,13 @@ net inputs, and those outside that turn out to be driven join.
 import numpy as np
 from numpy.typing import NDArray
 
-from hebbnmf.engine._jit import jit, jit_inner
+from hebbnmf.engine._jit import jit, jit_inline, jit_inner
 from hebbnmf.engine.rows import add_row, add_rows
 from hebbnmf.engine.state import FloatArray, IndexArray, Rules, Scalar, Workspace
 from hebbnmf.engine.units import quartic_minimum, rectify
 
 # Units up to which sweeps over all of them are faster than a working set.
-FEW_UNITS = 32
+FEW_UNITS = 16
 # The first working set: units whose input is above this share of their mean inhibition.
 _CANDIDATE_SHARE = 0.85
 # Newton steps towards the mean field.
@@ -152,7 +152,7 @@ def respond_in_working_set(
     return n_active, settled and size == gathered
 
 
-@jit_inner
+@jit_inline
 def respond_in_order(
     K: int,
     N_T: FloatArray,
@@ -463,7 +463,7 @@ def _look_outside(
     return size
 
 
-@jit_inner
+@jit_inline
 def _collect(size: int, work: Workspace) -> int:
     """Write the active members and their activities as the result; return their number."""
     k = 0

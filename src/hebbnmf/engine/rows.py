@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit_inner
+from hebbnmf.engine._jit import jit_inline, jit_inner
 from hebbnmf.engine.state import FloatArray, IndexArray, Scalar
 
 
-@jit_inner
+@jit_inline
 def add_row(c: Scalar, row: FloatArray, first: int, stop: int, out: FloatArray) -> None:
     """out[first:stop] += c * row[first:stop]."""
     for j in range(np.uint64(first), np.uint64(stop)):
@@ -53,7 +53,7 @@ def scale_row(c: float, row: FloatArray, size: int) -> None:
         row[j] *= c
 
 
-@jit_inner
+@jit_inline
 def inner(a: FloatArray, b: FloatArray) -> Scalar:
     """Return ``a @ b``."""
     total = a.dtype.type(0)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from hebbnmf.engine._jit import jit, jit_inner
+from hebbnmf.engine._jit import jit, jit_inline
 from hebbnmf.engine.state import Scalar
 
 
-@jit_inner
+@jit_inline
 def rectify(net_input: Scalar) -> Scalar:
     """Return the activity of a rectified unit, Eq. (7)."""
     return max(net_input, np.float32(0))
