@@ -96,6 +96,7 @@ class Settings:
             recycle=bool(self.recycle),
             quartic=self.dynamics == "quartic",
             tol=tol,
+            tight_tol=max(tol / 100, 8 * eps),
             max_sweeps=int(self.max_sweeps),
         )
 

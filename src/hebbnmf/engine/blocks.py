@@ -205,7 +205,8 @@ def _respond(
     tol = work.p.dtype.type(rules.tol)
     if few or rules.quartic:
         return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, tol, work)
-    return respond_in_working_set(K, weights.N_T, tol, rules.max_sweeps, work)
+    tight_tol = work.p.dtype.type(rules.tight_tol)
+    return respond_in_working_set(K, weights.N_T, tol, tight_tol, rules.max_sweeps, work)
 
 
 @jit_inline

@@ -49,8 +49,11 @@ _LARGEST_MEAN_WEIGHT = 0.9
 # Share of a step that is taken, and of the one before that is added: heavy ball, for eigenvalues of
 # Q^-1 (I + M) between 0.7 and 1.4.
 _STEP, _MOMENTUM = 0.95, 0.03
-# A step that leaves more than this share of the residual is the last one.
-_SLOW = 0.6
+# A step that leaves more than this share of the residual is the last one; less than the other is
+# taken for luck.
+_SLOW, _LEAST_RATE = 0.6, 0.3
+# The largest activity is at least this share of the norm, for some thirty active units.
+_NORM_SHARE = 0.25
 # Sweeps before the first direct solve; one more before each further one.
 _SWEEPS_BEFORE_SOLVE = 2
 
@@ -94,7 +97,7 @@ def sum_lateral_weights(K: int, N_T: FloatArray, work: Workspace) -> None:
 
 @jit_inner
 def respond_in_working_set(
-    K: int, N_T: FloatArray, tol: Scalar, max_sweeps: int, work: Workspace
+    K: int, N_T: FloatArray, tol: Scalar, tight_tol: Scalar, max_sweeps: int, work: Workspace
 ) -> tuple[int, bool]:
     """Solve Eq. (7) for one sample, on a working set that grows until no unit outside is active.
 
@@ -105,8 +108,9 @@ def respond_in_working_set(
     N_T : array of shape (m, >= m), IN
         Lateral weights, ``M_ij = s_i N_T[j, i]``.
     tol : float
-        Stop when activities differ from their rectified net inputs by at most ``tol``, as a ratio
-        of norms.
+        Bound on the error of the activities, as a share of the largest one.
+    tight_tol : float
+        The same for the residual of direct solves, as a ratio of norms.
     max_sweeps : int
         Bound on the steps and sweeps.
     work : Workspace, INOUT
@@ -139,6 +143,8 @@ def respond_in_working_set(
             n_sweeps, settled = _take_steps(size, b, tol, n_sweeps, max_sweeps, work)
             slow = not settled
         if slow:
+            # Small eigenvalues make large errors of small residuals.
+            tol = tight_tol
             n_sweeps, settled = _sweep_and_solve(size, tol, n_sweeps, max_sweeps, work)
         n_active = _collect(size, work)
         gathered, size = size, _look_outside(K, size, n_active, tol, N_T, work)
@@ -268,12 +274,15 @@ def _take_steps(
 
     Returns the number of steps and sweeps so far, and whether the members settled; the net inputs
     ``work.h`` lack the last step then. That step leaves an error of about
-    ``residual * rate / (1 - rate)``, with the rate of contraction ``residual / last``.
+    ``residual * rate / (1 - rate)``, with the rate of contraction ``residual / last``, which is
+    small by chance at times.
     """
     last = momentum = work.h.dtype.type(0)
+    bound = np.float32(_NORM_SHARE) * tol
     while n_sweeps < max_sweeps:
         residual, norm = _step(size, b, momentum, work.h, work.z, work.move)
-        if residual * residual <= tol * norm * (last - residual):
+        scaled_rate = max(residual, np.float32(_LEAST_RATE) * last)
+        if residual * scaled_rate <= bound * norm * (last - scaled_rate):
             return n_sweeps, True
         add_rows(size, work.order, work.move, work.lateral, 0, size, work.h)
         n_sweeps += 1
@@ -386,13 +395,17 @@ def _solve_on_support(size: int, work: Workspace) -> None:
         k += z[a] > 0
     # A is the transpose of I + M on the support, so that all loops run along rows; it is filled up
     # to a multiple of four by units that no other one inhibits.
-    order = k + -k % 4
-    for p in range(order):
+    full = k + -k % 4
+    for p in range(full):
         row = A[p]
-        for q in range(order):
-            row[q] = lateral[support[p], support[q]] if p < k and q < k else 0
+        for q in range(k if p < k else 0, full):
+            row[q] = 0
+        if p < k:
+            source = lateral[support[p]]
+            for q in range(np.uint64(k)):
+                row[q] = source[support[q]]
         row[p] = 1
-    if not _factorize(order, A, work.order):
+    if not _factorize(full, A, work.order):
         return
     # (I + M) step = residual reads U' w = residual, then L' step = w.
     for p in range(k):

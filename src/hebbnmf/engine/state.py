@@ -31,7 +31,8 @@ class Rules(NamedTuple):
     memory: float  # 0 for all samples; below 1 a share of the stream, else a number of samples
     recycle: bool  # a full network replaces weak units
     quartic: bool  # Eq. (6) instead of Eq. (7)
-    tol: float
+    tol: float  # of a response
+    tight_tol: float  # of one that takes direct solves
     max_sweeps: int
 
 
