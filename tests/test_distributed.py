@@ -773,38 +773,48 @@ def client():
 @pytest.fixture(scope="module")
 def expected(long):
     with ThreadPoolExecutor(1) as executor:
-        return fit(OnlineSNMF(10, memory=None), long, executor, n_shards=3, round_rows=144)
+        return fit(OnlineSNMF(10), long, executor, n_shards=3, round_rows=144)
 
 
-@pytest.mark.xfail(reason="a file that has ended still counts in the clock of the next round")
-def test_with_memory_files_teach_what_arrays_teach(long, threads, tmp_path):
-    paths = [tmp_path / f"{i}.npy" for i in range(3)]
-    edges = [181 * w // 3 * BLOCK for w in range(4)]
+def write_shards(X, n_shards, folder):
+    """Write the rows of each shard of an array to a file of its own."""
+    n_blocks = -(-len(X) // BLOCK)
+    edges = [n_blocks * w // n_shards * BLOCK for w in range(n_shards + 1)]
+    paths = [folder / f"{shard}.npy" for shard in range(n_shards)]
     for path, start, stop in zip(paths, edges, edges[1:], strict=False):
-        np.save(path, long[start:stop])
+        np.save(path, X[start:stop])
+    return paths
+
+
+# Rounds of one block: the first two shards end before the last one, or the first before the others.
+@pytest.mark.parametrize("n_rows", [180 * BLOCK + 40, 179 * BLOCK])
+@pytest.mark.parametrize("schedule", [*SCHEDULES, *MEMORIES])
+def test_files_that_end_with_a_round_teach_what_arrays_teach(
+    long, threads, tmp_path, n_rows, schedule
+):
+    X = long[:n_rows]
     of_array, of_files = (
-        fit(OnlineSNMF(10), data, threads, n_shards=3, round_rows=144) for data in (long, paths)
+        fit(OnlineSNMF(10, n_epochs=2, **schedule), data, threads, n_shards=3, round_rows=72)
+        for data in (X, write_shards(X, 3, tmp_path))
     )
+    assert of_array.n_samples_seen_ == 2 * n_rows
     assert_same_model(of_files, of_array)
 
 
 class TestCluster:
     def test_gives_the_result_of_threads(self, client, long, expected):
         for data in (long, da.from_array(long, chunks=(250, 5))):
-            model = fit(OnlineSNMF(10, memory=None), data, client, n_shards=3, round_rows=144)
+            model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
             assert_same_model(model, expected)
 
     def test_learns_from_files_and_from_data_that_only_the_cluster_holds(
         self, client, long, expected, tmp_path
     ):
-        paths = [tmp_path / f"{i}.npy" for i in range(3)]
+        paths = write_shards(long, 3, tmp_path)
         shards = da.from_array(long, chunks=(250, 5))
-        edges = [181 * w // 3 * BLOCK for w in range(4)]
-        for path, start, stop in zip(paths, edges, edges[1:], strict=False):
-            np.save(path, long[start:stop])
         with Client(client.scheduler.address, set_as_default=False) as other:
             for data in (paths, other.persist(shards)):
-                model = fit(OnlineSNMF(10, memory=None), data, other, n_shards=3, round_rows=144)
+                model = fit(OnlineSNMF(10), data, other, n_shards=3, round_rows=144)
                 assert_same_model(model, expected)
 
     def test_the_cost_is_that_of_threads_to_the_last_bit(self, client, long, threads):
@@ -827,7 +837,7 @@ class TestCluster:
         client.wait_for_workers(2)
         workers = set(client.scheduler_info()["workers"])
         client.run(die_after_learning, flag)
-        model = fit(OnlineSNMF(10, memory=None), long, client, n_shards=3, round_rows=144)
+        model = fit(OnlineSNMF(10), long, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
         assert_same_model(model, expected)
@@ -843,7 +853,7 @@ class TestCluster:
         client.wait_for_workers(2)
         workers = set(client.scheduler_info()["workers"])
         data = da.concatenate([calm, deadly])
-        model = fit(OnlineSNMF(10, memory=None), data, client, n_shards=3, round_rows=144)
+        model = fit(OnlineSNMF(10), data, client, n_shards=3, round_rows=144)
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
         assert_same_model(model, expected)

@@ -267,7 +267,12 @@ class _Training:
         self._report(len(X))
 
     def _round(self) -> None:
-        """Learn the next rows of all shards that have not ended, and merge."""
+        """Learn the next rows of all shards that have not ended, and merge.
+
+        A file whose last row was also the last that was asked for is found empty one round later.
+        That round is dropped but for this end. The one that follows has the length, the leading
+        shard and the clocks that it has on an array, whose end is known at once.
+        """
         progress, learner = self.progress, self.model.learner_
         active = [shard for shard in range(progress.n_shards) if not progress.ended[shard]]
         n_rows = self._rows_of_a_shard(len(active))
@@ -278,9 +283,12 @@ class _Training:
             for position, shard in enumerate(active)
         ]
         outcomes = run(self.executor, learn_shard, packed, arguments)
-        progress.n_unconverged += merge(learner, outcomes)
-        self._remember(before, self.model.n_samples_seen_ - n_before)
-        for shard, outcome in zip(active, outcomes, strict=True):
+        of_shards = list(zip(active, outcomes, strict=True))
+        empty = [(shard, outcome) for shard, outcome in of_shards if outcome.n_read == 0]
+        if not empty:
+            progress.n_unconverged += merge(learner, outcomes)
+            self._remember(before, self.model.n_samples_seen_ - n_before)
+        for shard, outcome in empty or of_shards:
             self._advance(shard, outcome.n_read, n_rows, outcome.cursor)
 
     def _rows_of_a_shard(self, n_active: int) -> int:
