@@ -13,11 +13,13 @@ from scipy.optimize import nnls
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hebbnmf import Network, Settings
+from hebbnmf.clustering import cluster_labels
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.engine import network
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.blocks import learn_rows, respond_rows
 from hebbnmf.engine.response import FEW_UNITS
+from hebbnmf.engine.state import empty_weights
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
 
@@ -105,6 +107,58 @@ def test_weights_survive_the_fold_of_their_scales(schedule):
         weight = Y[:, i].copy()
         weight[t] = (schedule[0] or weight[t] ** 2) / weight[t]
         np.testing.assert_allclose(net.components[i], weight @ X / weight.dot(Y[:, i]), atol=1e-11)
+
+
+@pytest.mark.parametrize("memory", [None, 0.1])
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (40, 60), (60, 40)])
+@pytest.mark.parametrize("mean", [0.0, 2.0])
+def test_the_error_of_a_response_is_below_the_tolerance(mean, n, m, memory):
+    # With a common mean, several eigenvalues are large or small: direct solves instead of steps.
+    X = make_sparse_sources(400, n, random_state=4) + mean
+    net = make(n, m, rank_penalty=0.0, memory=memory)
+    net.learn(X)
+    Y = net.respond(X[:100]).Y
+    net.rules = net.rules._replace(tol=1e-12, tight_tol=1e-13, max_sweeps=10**5)
+    tight = net.respond(X[:100])
+    assert tight.n_unconverged == 0
+    assert (np.abs(Y - tight.Y).max(axis=1) <= 1e-4 * tight.Y.max(axis=1)).all()
+
+
+def test_units_that_always_respond_alike_settle():
+    # A singular system: no direct solve on it, and sweeps have the last word.
+    n, m = 30, 24
+    rng = np.random.default_rng(0)
+    weights = empty_weights(m, n, float)
+    W = rng.normal(size=(m // 2, n))
+    weights.V[:] = np.vstack([W, W])
+    lateral = np.tile(0.3 * np.abs(np.corrcoef(W)), (2, 2))
+    half = np.arange(m // 2)
+    lateral[half, half + m // 2] = lateral[half + m // 2, half] = 1
+    np.fill_diagonal(lateral, 0)
+    weights.N_T[:, :m] = lateral
+    weights.s[:] = weights.Yhat[:] = 1
+    net = make(n, m, rank_penalty=0.0)
+    net.restore(weights, m)
+    X = rng.normal(size=(50, n))
+    Y, _, n_unconverged, _ = net.respond(X)
+    assert n_unconverged == 0
+    net_input = X @ net.components.T - Y @ net.lateral_weights.T
+    np.testing.assert_allclose(Y, np.maximum(net_input, 0), atol=1e-3 * Y.max())
+
+
+@pytest.mark.parametrize("m", [6, 40])
+def test_labels_are_the_strongest_units_with_or_without_the_responses(m):
+    X = make_sparse_sources(300, 20, random_state=0)
+    X[200] = 0
+    net, other = (make(20, m, rank_penalty=100.0) for _ in range(2))
+    kept, labels_alone = net.learn(X), other.learn(X, keep=False)
+    assert labels_alone.Y.shape == (0, net.n_units)
+    assert kept.labels[200] == -1
+    for responses in (kept, net.respond(X)):
+        np.testing.assert_array_equal(responses.labels, cluster_labels(responses.Y))
+    np.testing.assert_array_equal(labels_alone.labels, kept.labels)
+    np.testing.assert_array_equal(other.components, net.components)
+    np.testing.assert_array_equal(net.respond(X, keep=False).labels, net.respond(X).labels)
 
 
 def test_the_number_of_threads_changes_no_bit():

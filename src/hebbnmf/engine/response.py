@@ -180,6 +180,8 @@ def respond_in_order(
     for i in range(K):
         y[i] = 0
     settled = False
+    last = p.dtype.type(0)
+    tight_tol = p.dtype.type(rules.tight_tol)
     for _ in range(rules.max_sweeps):
         move = top = p.dtype.type(0)
         y_norm2 = 0.0
@@ -200,9 +202,11 @@ def respond_in_order(
                 add_row(-change, N_T[i], 0, K, p)
                 move = max(move, abs(change))
             top = max(top, y[i])
-        settled = bool(move <= tol * top)
+        # As in `_take_steps`; moves that are mere rounding do not contract.
+        settled = _is_within(tol * top, move, last) or bool(move <= tight_tol * top)
         if settled:
             break
+        last = move
     for i in range(K):
         work.members[i] = i
     return _collect(K, work), settled
@@ -273,16 +277,13 @@ def _take_steps(
     """Move all members at once until they settle, or until a step contracts too little.
 
     Returns the number of steps and sweeps so far, and whether the members settled; the net inputs
-    ``work.h`` lack the last step then. That step leaves an error of about
-    ``residual * rate / (1 - rate)``, with the rate of contraction ``residual / last``, which is
-    small by chance at times.
+    ``work.h`` lack the last step then.
     """
     last = momentum = work.h.dtype.type(0)
     bound = np.float32(_NORM_SHARE) * tol
     while n_sweeps < max_sweeps:
         residual, norm = _step(size, b, momentum, work.h, work.z, work.move)
-        scaled_rate = max(residual, np.float32(_LEAST_RATE) * last)
-        if residual * scaled_rate <= bound * norm * (last - scaled_rate):
+        if _is_within(bound * norm, residual, last):
             return n_sweeps, True
         add_rows(size, work.order, work.move, work.lateral, 0, size, work.h)
         n_sweeps += 1
@@ -323,6 +324,17 @@ def _sweep_and_solve(
             return n_sweeps, True
         n_between += 1
     return n_sweeps, False
+
+
+@jit_inline
+def _is_within(bound: Scalar, move: Scalar, last: Scalar) -> bool:
+    """Return whether the error that a move leaves is within a bound, given the move before.
+
+    It is about ``move * rate / (1 - rate)``, with the rate of contraction ``move / last``, which
+    is small by chance at times. Without a move before, nothing is known unless there was none.
+    """
+    scaled_rate = max(move, np.float32(_LEAST_RATE) * last)
+    return bool(move * scaled_rate <= bound * (last - scaled_rate))
 
 
 @jit_inner

@@ -76,10 +76,10 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         How units respond: rectified net input, Eq. (7), or the exact minimum of Eq. (6), which
         matters while cumulative activity is small.
     tol : float, default=1e-4
-        A response is final when no activity moves by more than ``tol`` times the largest one in
-        a sweep over the units.
+        Error of a response, as a share of its largest activity: it is final when what further
+        steps would change is estimated to be less.
     max_sweeps : int, default=1000
-        Bound on these sweeps.
+        Bound on the steps and sweeps over the units that a response may take.
     n_epochs : int, default=1
         Number of times `fit` presents the data.
     shuffle : bool, default=False
