@@ -64,7 +64,7 @@ def make_workspace(like: FloatArray) -> Workspace:
     m = len(like)
     return Workspace(
         np.empty(m, like.dtype),
-        np.empty(m, like.dtype),
+        np.zeros(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
