@@ -88,8 +88,8 @@ def one_pass(X, n_units, memory, penalty):
     learner = Learner(Settings(n_units, rank_penalty=rank_penalty, memory=memory), X.shape[1])
     if relative:
         learner.network.rules = learner.network.rules._replace(threshold=penalty[1])
-    learner.learn_labels(X)
-    return learner.respond_labels(X)[0], learner.network.n_units
+    learner.learn(X, keep=False)
+    return learner.respond(X, keep=False).labels, learner.network.n_units
 
 
 def judge(name, tables, n_orders, clusterer):
