@@ -2,6 +2,8 @@
 
 import warnings
 from copy import deepcopy
+from functools import partial
+from itertools import cycle
 
 import numpy as np
 from river.cluster import KMeans as RiverKMeans
@@ -26,58 +28,66 @@ from hebbnmf import OnlineSNMF
 SHARE = {"numpy loop": 1 / 64, "river KMeans": 1 / 256, "MiniBatchNMF, |X|": 1 / 4}
 
 
-def engine_contestants(net, X):
-    """Ours, the plain loop and the floor, on the same grown network."""
-    plain, V = PlainLoop(net), net.state.V
-    return {
-        "ours": lambda: net.learn(X, keep=False),
-        "ours with responses": lambda: net.learn(X),
-        "plain loop": lambda: plain.learn(X),  # with responses, too
-        "floor": lambda: product_floor(V, X),
+def on_next_rows(call, X, size):
+    """Return a function that goes on with the next rows of X each time.
+
+    Always the same few would be learned by heart: ever more units respond to them.
+    """
+    chunks = cycle(np.split(X, len(X) // size))
+    return lambda: call(next(chunks))
+
+
+def engine_contestants(net, X, size):
+    """Ours, the plain loop and the floor, from the same grown network."""
+    calls = {
+        "ours": partial(deepcopy(net).learn, keep=False),
+        "ours with responses": deepcopy(net).learn,
+        "plain loop": PlainLoop(net).learn,  # with responses, too
+        "floor": partial(product_floor, net.state.V),
     }
+    return {name: on_next_rows(call, X, size) for name, call in calls.items()}
 
 
-def in_both_precisions(X, m, rank_penalty, n_timed, **settings):
-    """Grow a network on all samples; return it and the contestants, for the last of them."""
+def in_both_precisions(X, m, rank_penalty, size, **settings):
+    """Grow a network in each precision; return the one in float64, and the contestants."""
     contestants = {}
     for dtype, suffix in ((np.float32, ", float32"), (np.float64, "")):
         net = grown_network(X, m, rank_penalty, dtype=dtype, **settings)
-        for name, call in engine_contestants(net, X[-n_timed:].astype(dtype)).items():
+        for name, call in engine_contestants(net, X.astype(dtype), size).items():
             contestants[name + suffix] = call
     return net, contestants
 
 
-def peer_contestants(net, X):
-    """What a user could take instead; the first round fits them."""
+def peer_contestants(net, X, size):
+    """What a user could take instead; the first round, which is not counted, fits them."""
     m = net.n_units
-    numpy_loop, river = NumpyLoop(net), RiverKMeans(n_clusters=m, seed=0)
-    few = {name: X[: int(len(X) * share)] for name, share in SHARE.items()}
-    rows = [dict(enumerate(x)) for x in few["river KMeans"]]
+    river = RiverKMeans(n_clusters=m, seed=0)
     settings = {"rank_penalty": 200.0, "memory": None, **SECTION_III_C}
     dictionary = {"fit_algorithm": "cd", "positive_code": True, "random_state": 0}
-    peers = {
-        "ours, partial_fit": (OnlineSNMF(m, **settings), X, 1024),
-        "MiniBatchKMeans, 256": (MiniBatchKMeans(m, random_state=0), X, 256),
-        "MiniBatchKMeans, 1024": (MiniBatchKMeans(m, random_state=0), X, 1024),
-        "MiniBatchDictionaryLearning": (MiniBatchDictionaryLearning(m, **dictionary), X, 256),
-        "MiniBatchNMF, |X|": (
-            MiniBatchNMF(m, batch_size=256, random_state=0),
-            np.abs(few["MiniBatchNMF, |X|"]),
-            256,
-        ),
-        "IncrementalPCA": (IncrementalPCA(min(m, X.shape[1])), X, 256),
-    }
 
-    def partial_fit(model, data, size):
+    def fit_batches(model, batch, rows):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for start in range(0, len(data) - size + 1, size):
-                model.partial_fit(data[start : start + size])
+            for start in range(0, len(rows), batch):
+                model.partial_fit(rows[start : start + batch])
 
+    calls = {
+        "numpy loop": NumpyLoop(net).learn,
+        "river KMeans": lambda rows: [river.learn_one(dict(enumerate(x))) for x in rows],
+    }
+    for name, model, batch in (
+        ("ours, partial_fit", OnlineSNMF(m, **settings).partial_fit(X), 1024),
+        ("MiniBatchKMeans, 256", MiniBatchKMeans(m, random_state=0), 256),
+        ("MiniBatchKMeans, 1024", MiniBatchKMeans(m, random_state=0), 1024),
+        ("MiniBatchDictionaryLearning", MiniBatchDictionaryLearning(m, **dictionary), 256),
+        ("MiniBatchNMF, |X|", MiniBatchNMF(m, batch_size=256, random_state=0), 256),
+        ("IncrementalPCA", IncrementalPCA(min(m, X.shape[1])), 256),
+    ):
+        calls[name] = partial(fit_batches, model, batch)
+    data = {"MiniBatchNMF, |X|": np.abs(X)}
     return {
-        "numpy loop": lambda: numpy_loop.learn(few["numpy loop"]),
-        "river KMeans": lambda: [river.learn_one(row) for row in rows],
-        **{name: (lambda parts=parts: partial_fit(*parts)) for name, parts in peers.items()},
+        name: on_next_rows(call, data.get(name, X), int(size * SHARE.get(name, 1)))
+        for name, call in calls.items()
     }
 
 
@@ -112,17 +122,17 @@ def row(workload, seconds, n_samples):
     }
 
 
-def main_case(n_timed=2048):
+def main_case(size=2048):
     """Whitened natural patches, n = m = 256: the case of the paper, with every peer."""
-    X = whitened_patches(4096)
-    net, contestants = in_both_precisions(X, 256, 200.0, n_timed, **SECTION_III_C)
-    contestants |= peer_contestants(net, X[-n_timed:])
-    return row("patches n=m=256, III.C", time_in_turn(contestants, rounds=15), n_timed)
+    X = whitened_patches(16_384)
+    net, contestants = in_both_precisions(X, 256, 200.0, size, **SECTION_III_C)
+    contestants |= peer_contestants(net, X, size)
+    return row("patches n=m=256, III.C", time_in_turn(contestants, rounds=15), size)
 
 
 def other_cases():
     """The other sizes, without the peers. Samples are fewer where each takes long."""
-    for name, X, m, rank_penalty, n_timed, rounds in (
+    for name, X, m, rank_penalty, size, rounds in (
         ("three Gaussians n=2 m=3", three_gaussians(10_000), 3, 0.6, 10_000, 61),
         *(
             (f"Laplace n=m={n}", laplace(8192, n), n, float(n), 8192 * 8 // n, 31)
@@ -132,31 +142,31 @@ def other_cases():
         ("patches n=256 m=1024", whitened_patches(4096), 1024, 0.0, 1024, 7),
         ("patches n=m=1024", whitened_patches(2048, 32), 1024, 0.0, 1024, 7),
     ):
-        _, contestants = in_both_precisions(X, m, rank_penalty, n_timed)
-        yield row(name, time_in_turn(contestants, rounds=rounds), n_timed)
+        _, contestants = in_both_precisions(X, m, rank_penalty, size)
+        yield row(name, time_in_turn(contestants, rounds=rounds), size)
 
 
-def large_case(n_timed=288):
+def large_case(size=288):
     """n = m = 4096 on few samples."""
-    X = laplace(4800, 4096)
-    _, contestants = in_both_precisions(X, 4096, 0.0, n_timed, n_passes=1)
-    return row("Laplace n=m=4096", time_in_turn(contestants, rounds=3), n_timed)
+    X = laplace(16 * size, 4096)
+    _, contestants = in_both_precisions(X, 4096, 0.0, size, n_passes=1)
+    return row("Laplace n=m=4096", time_in_turn(contestants, rounds=3), size)
 
 
-def raw_cases(n_timed=1024):
-    """Raw patches against whitened ones, and how many of 4,096 samples never settle."""
+def raw_cases(size=1024):
+    """Raw patches against whitened ones, and how many of 16,384 samples never settle."""
     for tol in (1e-4, 1e-6):
         unconverged, contestants = {}, {}
         for schedule, settings in SCHEDULES.items():
             for kind, patches in (("whitened", whitened_patches), ("raw", raw_patches)):
-                X, name = patches(4096), f"{kind}, {schedule}"
+                X, name = patches(16_384), f"{kind}, {schedule}"
                 net = grown_network(X, 256, 200.0, tol=tol, **settings)
                 unconverged[name] = net.learn(X, keep=False).n_unconverged
-                contestants[name] = lambda net=net, X=X[-n_timed:]: net.learn(X, keep=False)
+                contestants[name] = on_next_rows(partial(net.learn, keep=False), X, size)
         seconds = time_in_turn(contestants, rounds=15)
         yield {
             "workload": f"raw and whitened patches n=m=256, tol={tol:g}",
-            "microseconds": per_sample(seconds, n_timed),
+            "microseconds": per_sample(seconds, size),
             "ratios": {
                 f"raw / whitened, {schedule}": ratio(
                     seconds, f"raw, {schedule}", f"whitened, {schedule}"
@@ -167,22 +177,29 @@ def raw_cases(n_timed=1024):
         }
 
 
-def forgetting(n_samples=2048):
-    """Learning with memory against learning without, from the same network."""
-    X = whitened_patches(n_samples)
+def forgetting(size=2048):
+    """Learning with memory against learning without, each time from the same network.
+
+    Later on they would differ: one that forgets goes on learning fast, and has more active units.
+    """
+    X = whitened_patches(16_384)
     net = grown_network(X, 256, 200.0, **SECTION_III_C)
-    forgetful = deepcopy(net)
-    forgetful.rules = net.rules._replace(memory=20_000.0)
+
+    def learn(memory, rows):
+        copy = deepcopy(net)
+        copy.rules = net.rules._replace(memory=memory)
+        copy.learn(rows, keep=False)
+
     seconds = time_in_turn(
         {
-            "memory=20000": lambda: forgetful.learn(X, keep=False),
-            "memory=None": lambda: net.learn(X, keep=False),
+            name: on_next_rows(partial(learn, memory), X, size)
+            for name, memory in (("memory=20000", 20_000.0), ("memory=None", 0.0))
         },
         rounds=31,
     )
     return {
         "workload": "memory, patches n=m=256, III.C",
-        "microseconds": per_sample(seconds, n_samples),
+        "microseconds": per_sample(seconds, size),
         "ratios": {"memory=20000 / memory=None": ratio(seconds, "memory=20000", "memory=None")},
     }
 
