@@ -38,9 +38,8 @@ class NumpyLoop(PlainLoop):
         super().__init__(network, step=_numpy_loop)
 
 
-def product_floor(network, X, size=128):
+def product_floor(V, X, size=128):
     """The bare product ``V @ X_B.T`` in blocks: no exact learner can be faster."""
-    V = network.state.V
     for start in range(0, len(X), size):
         V @ X[start : start + size].T
 

@@ -21,15 +21,15 @@ def memory(kind):
     return 1024 * int(status.split(kind + ":")[1].split()[0])
 size = int(sys.argv[1])
 X = make_sparse_sources(4 * size, size, random_state=0)
-Network(8, Settings(8).rules()).learn(np.ascontiguousarray(X[:100, :8]))
-net = Network(size, Settings(size, rank_penalty=0.0).rules())
-net.learn(X)
+Network(8, Settings(8, memory=None).rules()).learn(np.ascontiguousarray(X[:100, :8]))
+net = Network(size, Settings(size, rank_penalty=0.0, memory=None).rules())
+net.learn(X, keep=False)
 assert net.n_units == size
 state = sum(array.nbytes for array in net.state)
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
 before = memory("VmRSS")
 for start in range(0, len(X), 504):
-    net.learn(X[start : start + 504])
+    net.learn(X[start : start + 504], keep=False)
 print((memory("VmHWM") - before) / state)
 """
 
@@ -45,8 +45,8 @@ def time_exponents():
         for n, m in shapes:
             X = laplace(2048, n)
             net = grown_network(X, m, 0.0)
-            contestants[f"n={n} m={m}"] = lambda net=net, X=X: net.learn(X)
-        times = per_sample(time_in_turn(contestants, rounds=5), 2048)
+            contestants[f"n={n} m={m}"] = lambda net=net, X=X: net.learn(X, keep=False)
+        times = per_sample(time_in_turn(contestants, rounds=9), 2048)
         slope = np.polyfit(np.log(SIZES[1:]), np.log(list(times.values())[1:]), 1)[0]
         found[name] = {"microseconds": times, "exponent": float(slope)}
     return found

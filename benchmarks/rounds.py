@@ -128,7 +128,7 @@ def speed():
             "threads": lambda: fit(OnlineSNMF(256, **PAPER), X, threads, n_shards=2),
             "processes": lambda: fit(OnlineSNMF(256, **PAPER), X, processes, n_shards=2),
         }
-        seconds = time_in_turn(contestants, rounds=3)
+        seconds = time_in_turn(contestants, rounds=3, clock=time.perf_counter)
     click.echo(
         f"{N_SAMPLES} samples, n = m = 256: {np.median(seconds['serial']):.2f} s in one process"
     )

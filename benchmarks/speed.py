@@ -1,6 +1,9 @@
 """How fast is learning, against the floor, the plain loops and the peers?"""
 
 import warnings
+from copy import deepcopy
+from functools import partial
+from itertools import cycle
 
 import numpy as np
 from river.cluster import KMeans as RiverKMeans
@@ -11,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.baselines import NumpyLoop, PlainLoop, product_floor
 from benchmarks.timing import ratio, time_in_turn
 from benchmarks.workloads import (
+    SCHEDULES,
+    SECTION_III_C,
     grown_network,
     laplace,
     raw_patches,
@@ -19,58 +24,70 @@ from benchmarks.workloads import (
 )
 from hebbnmf import OnlineSNMF
 
-# The schedule of the paper's own run.
-SECTION_III_C = {"initial_activity": 1000.0, "activity_gain": 0.01}
 # Contestants so slow that they get only some of the samples; seconds are scaled up.
-SHARE = {"numpy loop": 1 / 32, "river KMeans": 1 / 64}
+SHARE = {"numpy loop": 1 / 64, "river KMeans": 1 / 256, "MiniBatchNMF, |X|": 1 / 4}
 
 
-def engine_contestants(X, m, rank_penalty, **settings):
-    """Ours in both precisions, the plain loop and the floor, on the same grown network."""
-    X_32 = X.astype(np.float32)
-    net = grown_network(X, m, rank_penalty, **settings)
-    net_32 = grown_network(X, m, rank_penalty, dtype=np.float32, **settings)
-    plain = PlainLoop(net)
-    return net, {
-        "ours": lambda: net.learn(X),
-        "ours, float32": lambda: net_32.learn(X_32),
-        "plain loop": lambda: plain.learn(X),
-        "floor": lambda: product_floor(net, X),
-        "floor, float32": lambda: product_floor(net_32, X_32),
+def on_next_rows(call, X, size):
+    """Return a function that goes on with the next rows of X each time.
+
+    Always the same few would be learned by heart: ever more units respond to them.
+    """
+    chunks = cycle(np.split(X, len(X) // size))
+    return lambda: call(next(chunks))
+
+
+def engine_contestants(net, X, size):
+    """Ours, the plain loop and the floor, from the same grown network."""
+    calls = {
+        "ours": partial(deepcopy(net).learn, keep=False),
+        "ours with responses": deepcopy(net).learn,
+        "plain loop": PlainLoop(net).learn,  # with responses, too
+        "floor": partial(product_floor, net.state.V),
     }
+    return {name: on_next_rows(call, X, size) for name, call in calls.items()}
 
 
-def peer_contestants(net, X):
-    """What a user could take instead, each already fitted once on the same data."""
+def in_both_precisions(X, m, rank_penalty, size, **settings):
+    """Grow a network in each precision; return the one in float64, and the contestants."""
+    contestants = {}
+    for dtype, suffix in ((np.float32, ", float32"), (np.float64, "")):
+        net = grown_network(X, m, rank_penalty, dtype=dtype, **settings)
+        for name, call in engine_contestants(net, X.astype(dtype), size).items():
+            contestants[name + suffix] = call
+    return net, contestants
+
+
+def peer_contestants(net, X, size):
+    """What a user could take instead; the first round, which is not counted, fits them."""
     m = net.n_units
-    numpy_loop = NumpyLoop(net)
-    few = X[: int(len(X) * SHARE["numpy loop"])]
-    peers = {
-        "MiniBatchKMeans, 256": (MiniBatchKMeans(m, random_state=0), X, 256),
-        "MiniBatchKMeans, 1024": (MiniBatchKMeans(m, random_state=0), X, 1024),
-        "MiniBatchDictionaryLearning": (
-            MiniBatchDictionaryLearning(
-                m, batch_size=256, fit_algorithm="cd", positive_code=True, random_state=0
-            ),
-            X,
-            256,
-        ),
-        "MiniBatchNMF, |X|": (MiniBatchNMF(m, batch_size=256, random_state=0), np.abs(X), 256),
-        "IncrementalPCA": (IncrementalPCA(min(m, X.shape[1])), X, 256),
-    }
+    river = RiverKMeans(n_clusters=m, seed=0)
+    settings = {"rank_penalty": 200.0, "memory": None, **SECTION_III_C}
+    dictionary = {"fit_algorithm": "cd", "positive_code": True, "random_state": 0}
 
-    def partial_fit(model, data, size):
+    def fit_batches(model, batch, rows):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for start in range(0, len(data) - size + 1, size):
-                model.partial_fit(data[start : start + size])
+            for start in range(0, len(rows), batch):
+                model.partial_fit(rows[start : start + batch])
 
-    river = RiverKMeans(n_clusters=m, seed=0)
-    rows = [dict(enumerate(x)) for x in X[: int(len(X) * SHARE["river KMeans"])]]
+    calls = {
+        "numpy loop": NumpyLoop(net).learn,
+        "river KMeans": lambda rows: [river.learn_one(dict(enumerate(x))) for x in rows],
+    }
+    for name, model, batch in (
+        ("ours, partial_fit", OnlineSNMF(m, **settings).partial_fit(X), 1024),
+        ("MiniBatchKMeans, 256", MiniBatchKMeans(m, random_state=0), 256),
+        ("MiniBatchKMeans, 1024", MiniBatchKMeans(m, random_state=0), 1024),
+        ("MiniBatchDictionaryLearning", MiniBatchDictionaryLearning(m, **dictionary), 256),
+        ("MiniBatchNMF, |X|", MiniBatchNMF(m, batch_size=256, random_state=0), 256),
+        ("IncrementalPCA", IncrementalPCA(min(m, X.shape[1])), 256),
+    ):
+        calls[name] = partial(fit_batches, model, batch)
+    data = {"MiniBatchNMF, |X|": np.abs(X)}
     return {
-        "numpy loop": lambda: numpy_loop.learn(few),
-        "river KMeans": lambda: [river.learn_one(row) for row in rows],
-        **{name: (lambda parts=parts: partial_fit(*parts)) for name, parts in peers.items()},
+        name: on_next_rows(call, data.get(name, X), int(size * SHARE.get(name, 1)))
+        for name, call in calls.items()
     }
 
 
@@ -83,83 +100,107 @@ def per_sample(seconds, n_samples):
 
 def row(workload, seconds, n_samples):
     """One row of the table: microseconds a sample, and the ratios that matter."""
-    found = {"workload": workload, "microseconds": per_sample(seconds, n_samples)}
-    found["ratios"] = {
-        "ours / floor": ratio(seconds, "ours", "floor"),
-        "ours / floor, float32": ratio(seconds, "ours, float32", "floor, float32"),
-        "float64 / float32": ratio(seconds, "ours", "ours, float32"),
+    pairs = [
+        (slow + suffix, fast + suffix)
+        for suffix in ("", ", float32")
+        for slow, fast in (
+            ("ours", "floor"),
+            ("plain loop", "ours with responses"),
+            ("plain loop", "ours"),
+        )
+    ]
+    pairs.append(("ours", "ours, float32"))
+    known = {name for pair in pairs for name in pair}
+    pairs += [(name, "ours") for name in seconds if name not in known]
+    return {
+        "workload": workload,
+        "microseconds": per_sample(seconds, n_samples),
+        "ratios": {
+            f"{slow} / {fast}": ratio(seconds, slow, fast) / SHARE.get(slow, 1)
+            for slow, fast in pairs
+        },
     }
-    for name in seconds:
-        if "ours" not in name and "floor" not in name:
-            found["ratios"][f"{name} / ours"] = ratio(seconds, name, "ours") / SHARE.get(name, 1)
-    return found
 
 
-def main_case(n_samples=4096):
+def main_case(size=2048):
     """Whitened natural patches, n = m = 256: the case of the paper, with every peer."""
-    X = whitened_patches(n_samples)
-    net, contestants = engine_contestants(X, 256, 200.0, **SECTION_III_C)
-    contestants |= peer_contestants(net, X)
-    return row("patches n=256 m=256", time_in_turn(contestants, rounds=5), n_samples)
+    X = whitened_patches(16_384)
+    net, contestants = in_both_precisions(X, 256, 200.0, size, **SECTION_III_C)
+    contestants |= peer_contestants(net, X, size)
+    return row("patches n=m=256, III.C", time_in_turn(contestants, rounds=15), size)
 
 
 def other_cases():
     """The other sizes, without the peers. Samples are fewer where each takes long."""
-    for name, X, m, rank_penalty, rounds in (
-        ("patches n=256 m=64", whitened_patches(4096), 64, 200.0, 7),
-        ("patches n=256 m=1024", whitened_patches(4096), 1024, 0.0, 5),
-        ("Laplace n=m=16", laplace(8192, 16), 16, 16.0, 7),
-        ("Laplace n=m=64", laplace(8192, 64), 64, 64.0, 7),
-        ("three Gaussians n=2 m=3", three_gaussians(10_000), 3, 0.6, 15),
-        ("patches n=m=1024", whitened_patches(2048, 32), 1024, 0.0, 3),
+    for name, X, m, rank_penalty, size, rounds in (
+        ("three Gaussians n=2 m=3", three_gaussians(10_000), 3, 0.6, 10_000, 61),
+        *(
+            (f"Laplace n=m={n}", laplace(8192, n), n, float(n), 8192 * 8 // n, 31)
+            for n in (8, 16, 32, 64, 128)
+        ),
+        ("patches n=256 m=64", whitened_patches(4096), 64, 200.0, 2048, 15),
+        ("patches n=256 m=1024", whitened_patches(4096), 1024, 0.0, 1024, 7),
+        ("patches n=m=1024", whitened_patches(2048, 32), 1024, 0.0, 1024, 7),
     ):
-        _, contestants = engine_contestants(X, m, rank_penalty)
-        yield row(name, time_in_turn(contestants, rounds=rounds), len(X))
+        _, contestants = in_both_precisions(X, m, rank_penalty, size)
+        yield row(name, time_in_turn(contestants, rounds=rounds), size)
 
 
-def large_case(n_samples=288):
-    """n = m = 4096 on few samples; the network is grown on samples of its own."""
-    X = laplace(4500 + n_samples, 4096)
-    net = grown_network(X[:4500], 4096, 0.0, n_passes=1)
-    rows = X[4500:]
-    plain = PlainLoop(net)
+def large_case(size=288):
+    """n = m = 4096 on few samples."""
+    X = laplace(16 * size, 4096)
+    _, contestants = in_both_precisions(X, 4096, 0.0, size, n_passes=1)
+    return row("Laplace n=m=4096", time_in_turn(contestants, rounds=3), size)
+
+
+def raw_cases(size=1024):
+    """Raw patches against whitened ones, and how many of 16,384 samples never settle."""
+    for tol in (1e-4, 1e-6):
+        unconverged, contestants = {}, {}
+        for schedule, settings in SCHEDULES.items():
+            for kind, patches in (("whitened", whitened_patches), ("raw", raw_patches)):
+                X, name = patches(16_384), f"{kind}, {schedule}"
+                net = grown_network(X, 256, 200.0, tol=tol, **settings)
+                unconverged[name] = net.learn(X, keep=False).n_unconverged
+                contestants[name] = on_next_rows(partial(net.learn, keep=False), X, size)
+        seconds = time_in_turn(contestants, rounds=15)
+        yield {
+            "workload": f"raw and whitened patches n=m=256, tol={tol:g}",
+            "microseconds": per_sample(seconds, size),
+            "ratios": {
+                f"raw / whitened, {schedule}": ratio(
+                    seconds, f"raw, {schedule}", f"whitened, {schedule}"
+                )
+                for schedule in SCHEDULES
+            },
+            "unconverged": unconverged,
+        }
+
+
+def forgetting(size=2048):
+    """Learning with memory against learning without, each time from the same network.
+
+    Later on they would differ: one that forgets goes on learning fast, and has more active units.
+    """
+    X = whitened_patches(16_384)
+    net = grown_network(X, 256, 200.0, **SECTION_III_C)
+
+    def learn(memory, rows):
+        copy = deepcopy(net)
+        copy.rules = net.rules._replace(memory=memory)
+        copy.learn(rows, keep=False)
+
     seconds = time_in_turn(
         {
-            "ours": lambda: net.learn(rows),
-            "plain loop": lambda: plain.learn(rows),
-            "floor": lambda: product_floor(net, rows),
+            name: on_next_rows(partial(learn, memory), X, size)
+            for name, memory in (("memory=20000", 20_000.0), ("memory=None", 0.0))
         },
-        rounds=3,
+        rounds=31,
     )
     return {
-        "workload": "Laplace n=m=4096",
-        "microseconds": per_sample(seconds, n_samples),
-        "ratios": {
-            "ours / floor": ratio(seconds, "ours", "floor"),
-            "plain loop / ours": ratio(seconds, "plain loop", "ours"),
-        },
-    }
-
-
-def slow_convergence(n_samples=4096):
-    """Raw patches against whitened ones at tol = 1e-6, and how many samples never settle."""
-    unconverged, contestants = {}, {}
-    for schedule, settings in (("plain", {}), ("III.C", SECTION_III_C)):
-        for kind, X in (("whitened", whitened_patches(n_samples)), ("raw", raw_patches(n_samples))):
-            net = grown_network(X, 256, 200.0, tol=1e-6, **settings)
-            unconverged[f"{kind}, {schedule}"] = net.learn(X).n_unconverged
-            contestants[f"{kind}, {schedule}"] = lambda net=net, X=X: net.learn(X)
-    seconds = time_in_turn(contestants, rounds=5)
-    return {
-        "workload": "raw patches, tol=1e-6",
-        "microseconds": per_sample(seconds, n_samples),
-        "ratios": {
-            f"raw / whitened, {schedule}": ratio(
-                seconds, f"raw, {schedule}", f"whitened, {schedule}"
-            )
-            for schedule in ("plain", "III.C")
-        },
-        "unconverged": unconverged,
+        "workload": "memory, patches n=m=256, III.C",
+        "microseconds": per_sample(seconds, size),
+        "ratios": {"memory=20000 / memory=None": ratio(seconds, "memory=20000", "memory=None")},
     }
 
 
@@ -171,8 +212,8 @@ def single_rows(n_samples=1000):
     estimator = OnlineSNMF(3, rank_penalty=0.6, memory=None).fit(X)
     seconds = time_in_turn(
         {
-            "chunk": lambda: net.learn(X),
-            "Network.learn, a row": lambda: [net.learn(x) for x in rows],
+            "chunk": lambda: net.learn(X, keep=False),
+            "Network.learn, a row": lambda: [net.learn(x, keep=False) for x in rows],
             "partial_fit, a row": lambda: [estimator.partial_fit(x) for x in rows],
         },
         rounds=15,

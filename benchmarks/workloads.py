@@ -13,6 +13,10 @@ from hebbnmf.datasets import (
 )
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
+# The schedule of the paper's own run.
+SECTION_III_C = {"initial_activity": 1000.0, "activity_gain": 0.01}
+SCHEDULES = {"plain": {}, "III.C": SECTION_III_C}
+
 
 @cache
 def raw_patches(n_samples, size=16, seed=0):
