@@ -124,6 +124,40 @@ def test_the_error_of_a_response_is_below_the_tolerance(mean, n, m, memory):
     assert (np.abs(Y - tight.Y).max(axis=1) <= 1e-4 * tight.Y.max(axis=1)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [2, 8, 16, 17, 40])
+@pytest.mark.parametrize("tol", [1e-4, 1e-7])
+def test_responses_to_data_that_are_not_centred_settle_in_both_precisions(tol, m, dtype):
+    # Units almost in parallel: sweeps take thousands, and in float32 their moves end in rounding.
+    X = np.random.default_rng(0).random((150, 300)).astype(dtype)
+    net = make(300, m, rank_penalty=0.0, tol=tol, dtype=dtype)
+    assert net.learn(X).n_unconverged == 0
+    Y, _, n_unconverged, _ = net.respond(X)
+    assert n_unconverged == 0
+    drive = X @ net.components.T.astype(float)
+    net_input = drive - Y @ net.lateral_weights.T
+    bound = tol * Y.max() + 16 * np.finfo(dtype).eps * np.abs(drive).max()
+    np.testing.assert_allclose(Y, np.maximum(net_input, 0), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("m", [17, 18, 19, 20])
+def test_all_units_may_be_active_where_steps_contract_slowly(m):
+    # Two groups of units that are almost alike: I + M has the eigenvalue 0.05.
+    group = np.arange(m) % 2
+    gram = np.where(group[:, None] == group, 0.95, 0.2)
+    np.fill_diagonal(gram, 1)
+    weights = empty_weights(m, m, float)
+    weights.V[:] = gram
+    weights.N_T[:, :m] = gram - np.eye(m)
+    weights.s[:] = weights.Yhat[:] = 1
+    net = make(m, m, tol=1e-9)
+    net.restore(weights, m)
+    expected = np.random.default_rng(0).uniform(1, 2, (20, m))  # W x = (I + M) x
+    Y, _, n_unconverged, _ = net.respond(expected)
+    assert n_unconverged == 0
+    np.testing.assert_allclose(Y, expected, rtol=1e-8)
+
+
 def test_units_that_always_respond_alike_settle():
     # A singular system: no direct solve on it, and sweeps have the last word.
     n, m = 30, 24

@@ -97,6 +97,7 @@ class Settings:
             quartic=self.dynamics == "quartic",
             tol=tol,
             tight_tol=max(tol / 100, 8 * eps),
+            rounding=4 * eps,
             max_sweeps=int(self.max_sweeps),
         )
 

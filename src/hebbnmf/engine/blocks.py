@@ -202,11 +202,9 @@ def _respond(
     work: Workspace,
 ) -> tuple[int, bool]:
     """Respond to the inputs ``work.p`` of K units, in ``work.active`` and ``work.y``."""
-    tol = work.p.dtype.type(rules.tol)
     if few or rules.quartic:
-        return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, tol, work)
-    tight_tol = work.p.dtype.type(rules.tight_tol)
-    return respond_in_working_set(K, weights.N_T, tol, tight_tol, rules.max_sweeps, work)
+        return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, work)
+    return respond_in_working_set(K, weights.N_T, rules, work)
 
 
 @jit_inline

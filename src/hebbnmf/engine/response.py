@@ -22,6 +22,7 @@ themselves: clipped at zero they may go round in circles. Sweeps do end where on
 units: each move lowers the convex energy ``z'Az/2 - z'Bx``, ``A = diag(Yhat) (I + M)``. So the runs
 of sweeps between two solves get longer, and one that settles is the last. Under the schedule of
 section III.C, A is only nearly symmetric and nothing is known to fall: ``max_sweeps`` bounds both.
+Few units take sweeps instead of steps, and the same solves where sweeps are slow.
 
 **Start and working set.** Inhibition is first taken as a mean field: unit i is inhibited by its
 mean lateral weight ``u_i`` times the sum f of all activities, which solves the scalar equation
@@ -54,6 +55,8 @@ _STEP, _MOMENTUM = 0.95, 0.03
 _SLOW, _LEAST_RATE = 0.6, 0.3
 # The largest activity is at least this share of the norm, for some thirty active units.
 _NORM_SHARE = 0.25
+# Sweeps over few units that do not settle before direct solves take over.
+_SWEEPS_OF_FEW = 16
 # Sweeps before the first direct solve; one more before each further one.
 _SWEEPS_BEFORE_SOLVE = 2
 
@@ -78,8 +81,8 @@ def make_workspace(like: FloatArray) -> Workspace:
         np.empty(m, like.dtype),
         np.empty(m, like.dtype),
         np.empty_like(like),
-        np.empty_like(like),
-        np.arange(m).astype(np.uint32),
+        np.empty((m + 3, like.shape[1]), like.dtype),
+        np.arange(m + 3).astype(np.uint32),
     )
 
 
@@ -97,7 +100,7 @@ def sum_lateral_weights(K: int, N_T: FloatArray, work: Workspace) -> None:
 
 @jit_inner
 def respond_in_working_set(
-    K: int, N_T: FloatArray, tol: Scalar, tight_tol: Scalar, max_sweeps: int, work: Workspace
+    K: int, N_T: FloatArray, rules: Rules, work: Workspace
 ) -> tuple[int, bool]:
     """Solve Eq. (7) for one sample, on a working set that grows until no unit outside is active.
 
@@ -107,12 +110,8 @@ def respond_in_working_set(
         Number of recruited units.
     N_T : array of shape (m, >= m), IN
         Lateral weights, ``M_ij = s_i N_T[j, i]``.
-    tol : float
-        Bound on the error of the activities, as a share of the largest one.
-    tight_tol : float
-        The same for the residual of direct solves, as a ratio of norms.
-    max_sweeps : int
-        Bound on the steps and sweeps.
+    rules : Rules
+        The settings: tolerances, and the bound on steps and sweeps.
     work : Workspace, INOUT
         On entry holds ``s``, ``row_sums`` and ``p = V x`` of the K units.
 
@@ -122,6 +121,7 @@ def respond_in_working_set(
         Number of active units, and whether steps and sweeps ended before their bound.
     """
     s, p, g, u, h, z, members = work.s, work.p, work.g, work.u, work.h, work.z, work.members
+    tol = p.dtype.type(rules.tol)
     b, field = _mean_field(K, work)
     factor = p.dtype.type(1 / (1 - b))
     size = _first_members(K, field, work)
@@ -140,15 +140,15 @@ def respond_in_working_set(
         if not gathered:
             add_rows(size, work.order, work.move, work.lateral, 0, size, h)
         if not slow:
-            n_sweeps, settled = _take_steps(size, b, tol, n_sweeps, max_sweeps, work)
+            n_sweeps, settled = _take_steps(size, b, tol, n_sweeps, rules.max_sweeps, work)
             slow = not settled
         if slow:
             # Small eigenvalues make large errors of small residuals.
-            tol = tight_tol
-            n_sweeps, settled = _sweep_and_solve(size, tol, n_sweeps, max_sweeps, work)
+            tol = p.dtype.type(rules.tight_tol)
+            n_sweeps, settled = _sweep_and_solve(size, n_sweeps, rules, work)
         n_active = _collect(size, work)
         gathered, size = size, _look_outside(K, size, n_active, tol, N_T, work)
-        if size == gathered or n_sweeps >= max_sweeps:
+        if size == gathered or n_sweeps >= rules.max_sweeps:
             break
         for a in range(gathered, size):
             z[a] = work.move[a] = 0
@@ -166,23 +166,24 @@ def respond_in_order(
     gamma: float,
     x_norm2: float,
     rules: Rules,
-    tol: Scalar,
     work: Workspace,
 ) -> tuple[int, bool]:
     """Solve Eq. (7) or Eq. (6) for one sample, by full sweeps in the order of recruitment.
 
-    For few units this is the faster way. For Eq. (6) it is the only one: the energy is not
-    convex while ``Yhat`` is small, so that the order of the sweep decides which minimum is found.
-    It reads the cumulative activity ``gamma Yhat``. Other parameters and results as in
-    `respond_in_working_set`.
+    For few units this is the faster way, unless sweeps contract slowly. For Eq. (6) it is the only
+    one: the energy is not convex while ``Yhat`` is small, so that the order of the sweep decides
+    which minimum is found. It reads the cumulative activity ``gamma Yhat``. Other parameters and
+    results as in `respond_in_working_set`.
     """
     s, p, y = work.s, work.p, work.z
     for i in range(K):
         y[i] = 0
+        work.members[i] = i
     settled = False
     last = p.dtype.type(0)
-    tight_tol = p.dtype.type(rules.tight_tol)
-    for _ in range(rules.max_sweeps):
+    tol, tight_tol = p.dtype.type(rules.tol), p.dtype.type(rules.tight_tol)
+    n_sweeps = rules.max_sweeps if rules.quartic else min(rules.max_sweeps, _SWEEPS_OF_FEW)
+    for _ in range(n_sweeps):
         move = top = p.dtype.type(0)
         y_norm2 = 0.0
         if rules.quartic:
@@ -207,8 +208,11 @@ def respond_in_order(
         if settled:
             break
         last = move
-    for i in range(K):
-        work.members[i] = i
+    if not settled and n_sweeps < rules.max_sweeps:
+        _gather(0, K, N_T, work)
+        for i in range(K):
+            work.h[i] = s[i] * p[i]
+        _, settled = _sweep_and_solve(K, n_sweeps, rules, work)
     return _collect(K, work), settled
 
 
@@ -295,28 +299,34 @@ def _take_steps(
 
 
 @jit_inner
-def _sweep_and_solve(
-    size: int, tol: Scalar, n_sweeps: int, max_sweeps: int, work: Workspace
-) -> tuple[int, bool]:
+def _sweep_and_solve(size: int, n_sweeps: int, rules: Rules, work: Workspace) -> tuple[int, bool]:
     """Correct the support by sweeps and the activities by direct solves until Eq. (7) holds.
 
-    Parameters and results as in `_take_steps`.
+    No residual can be known better than the inputs ``h + M z``, whose sums round. Parameters and
+    results as in `_take_steps`.
     """
     h, z, before = work.h, work.z, work.move
+    tol, noise = h.dtype.type(rules.tight_tol), h.dtype.type(0)
+    for a in range(size):
+        before[a] = h[a]
+    add_rows(size, work.order, z, work.lateral, 0, size, before)
+    for a in range(size):
+        noise += before[a] * before[a]
+    noise = h.dtype.type(rules.rounding) * np.sqrt(noise)
     n_between = _SWEEPS_BEFORE_SOLVE
-    while n_sweeps < max_sweeps:
+    while n_sweeps < rules.max_sweeps:
         settled = False
-        for _ in range(min(n_between, max_sweeps - n_sweeps)):
+        for _ in range(min(n_between, rules.max_sweeps - n_sweeps)):
             largest_move, top = _sweep(size, work.lateral, h, z)
             n_sweeps += 1
-            settled = bool(largest_move <= tol * top)
+            settled = bool(largest_move <= tol * top + noise)
             if settled:
                 break
         for a in range(size):
             before[a] = z[a]
-        _solve_on_support(size, work)
+        _solve_on_support(size, h.dtype.type(rules.rounding), work)
         residual, norm = _violation(size, h, z)
-        if residual <= tol * norm:
+        if residual <= tol * norm + noise:
             return n_sweeps, True
         if settled:  # and the solve was of no use, as for two units that always respond alike
             for a in range(size):
@@ -393,7 +403,7 @@ def _violation(size: int, h: FloatArray, z: FloatArray) -> tuple[Scalar, Scalar]
 
 
 @jit_inner
-def _solve_on_support(size: int, work: Workspace) -> None:
+def _solve_on_support(size: int, rounding: Scalar, work: Workspace) -> None:
     """Move the active members to the solution of their linear system, clipped at zero.
 
     Where the system is close to singular, nothing is done.
@@ -417,7 +427,7 @@ def _solve_on_support(size: int, work: Workspace) -> None:
             for q in range(np.uint64(k)):
                 row[q] = source[support[q]]
         row[p] = 1
-    if not _factorize(full, A, work.order):
+    if not _factorize(full, rounding, A, work.order):
         return
     # (I + M) step = residual reads U' w = residual, then L' step = w.
     for p in range(k):
@@ -434,7 +444,7 @@ def _solve_on_support(size: int, work: Workspace) -> None:
 
 
 @jit_inner
-def _factorize(k: int, A: FloatArray, order: IndexArray) -> bool:
+def _factorize(k: int, rounding: Scalar, A: FloatArray, order: IndexArray) -> bool:
     """Factorize ``A = L U`` in place, k a multiple of four; L is kept negative, without its ones.
 
     No pivoting: the diagonal is one, and the matrix positive definite up to row scales where one
@@ -442,7 +452,7 @@ def _factorize(k: int, A: FloatArray, order: IndexArray) -> bool:
     """
     for f in range(0, k, 4):
         for p in range(f, f + 4):  # four pivot rows, among themselves
-            if not A[p, p] > 1e-6:
+            if not A[p, p] > np.float32(64) * rounding:
                 return False
             for q in range(p + 1, f + 4):
                 A[q, p] /= -A[p, p]

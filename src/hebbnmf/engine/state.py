@@ -33,6 +33,7 @@ class Rules(NamedTuple):
     quartic: bool  # Eq. (6) instead of Eq. (7)
     tol: float  # of a response
     tight_tol: float  # of one that takes direct solves
+    rounding: float  # of a net input, as a share of the sums it comes from
     max_sweeps: int
 
 
@@ -76,8 +77,8 @@ class Workspace(NamedTuple):
     z: FloatArray  # (m,) activities of the members
     move: FloatArray  # (m,) how far these fell in the last step
     lateral: FloatArray  # (m, > m) row a: how member a inhibits each member
-    system: FloatArray  # (m, > m) the linear system of a direct solve
-    order: IndexArray  # (m,) 0, 1, 2, ...
+    system: FloatArray  # (m + 3, > m) the linear system of a direct solve, up to a multiple of four
+    order: IndexArray  # (m + 3,) 0, 1, 2, ...
 
 
 def row_length(m: int, itemsize: int) -> int:
