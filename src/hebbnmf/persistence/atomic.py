@@ -14,7 +14,7 @@ from typing import IO
 
 from hebbnmf.persistence.locks import is_abandoned, is_at, lock
 
-__all__ = ["check_target", "is_streamed", "replacing"]
+__all__ = ["check_target", "is_streamed", "is_taken", "replacing"]
 
 
 @contextlib.contextmanager
@@ -70,6 +70,12 @@ def is_streamed(path: str | PathLike[str]) -> bool:
     """Return whether a path is a pipe or a device, which takes bytes one after the other."""
     status = _status(path)
     return status is not None and (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode))
+
+
+def is_taken(path: str | PathLike[str]) -> bool:
+    """Return whether a file with content would be replaced."""
+    status = _status(path)
+    return status is not None and stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 def _check_kind(path: str | PathLike[str]) -> None:

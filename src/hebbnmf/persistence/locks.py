@@ -46,15 +46,12 @@ def is_at(path: Path, file: IO[Any]) -> bool:
 
 
 @contextmanager
-def locked(path: str | PathLike[str] | None) -> Iterator[None]:
-    """Keep other trainings, of any process, from writing a checkpoint; do nothing without one.
+def locked(path: str | PathLike[str]) -> Iterator[None]:
+    """Keep other trainings, of any process, from writing a checkpoint.
 
     The lock is that of a file beside the checkpoint, which itself is another file after each write.
     What a killed process leaves of it stands in nobody's way.
     """
-    if path is None:
-        yield
-        return
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name}.lock")
     while True:
