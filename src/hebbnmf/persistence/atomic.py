@@ -14,7 +14,7 @@ from typing import IO
 
 from hebbnmf.persistence.locks import is_abandoned, is_at, lock
 
-__all__ = ["check_target", "is_streamed", "is_taken", "replacing"]
+__all__ = ["check_not_read", "check_target", "is_streamed", "is_taken", "replacing"]
 
 
 @contextlib.contextmanager
@@ -47,11 +47,8 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     _sync_folder(target.parent)
 
 
-def check_target(path: str | PathLike[str], inputs: Iterable[str | int] = ()) -> None:
-    """Refuse a path that cannot be written, before hours of work and not after.
-
-    Nor may it be one of the inputs, by whatever name: paths that are read, or open descriptors.
-    """
+def check_target(path: str | PathLike[str]) -> None:
+    """Refuse a path that cannot be written, before hours of work and not after."""
     _check_kind(path)
     status = _status(path)
     if status is None or stat.S_ISREG(status.st_mode):
@@ -60,10 +57,17 @@ def check_target(path: str | PathLike[str], inputs: Iterable[str | int] = ()) ->
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist", path)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, "its folder cannot be written", path)
-    if status is not None and stat.S_ISREG(status.st_mode):
-        if any(_is_same(source, status) for source in inputs):
-            problem = "is read too, and would be lost: write to another file"
-            raise shutil.SameFileError(errno.EINVAL, problem, path)
+
+
+def check_not_read(target: str | PathLike[str] | int, inputs: Iterable[str | int]) -> None:
+    """Refuse a file that is one of the inputs, by whatever name; numbers are open descriptors."""
+    status = _status(target)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        return
+    if any(os.path.samestat(found, status) for found in map(_status, inputs) if found is not None):
+        name = "standard output" if isinstance(target, int) else os.fspath(target)
+        problem = "is read by the same command, and would be lost: write to another file"
+        raise shutil.SameFileError(errno.EINVAL, problem, name)
 
 
 def is_streamed(path: str | PathLike[str]) -> bool:
@@ -88,20 +92,13 @@ def _check_kind(path: str | PathLike[str]) -> None:
     raise OSError(errno.EINVAL, f"is a {kind}, to which no file can be written", path)
 
 
-def _status(path: str | PathLike[str]) -> os.stat_result | None:
-    """Return the status of what a path leads to; None if there is nothing."""
+def _status(path: str | PathLike[str] | int) -> os.stat_result | None:
+    """Return the status of what a path or a descriptor leads to; None if there is nothing."""
     # Not of the real path: a pipe behind /dev/stdout has none.
     try:
         return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # reported where it is read or written
         return None
-
-
-def _is_same(source: str | int, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(source), status)
-    except OSError:  # one that cannot be read is reported by its reader
-        return False
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Streams: chunks of rows from arrays, files and pipes, in an order that can be resumed."""
 
 from hebbnmf.streams.formats import format_of, known_formats
-from hebbnmf.streams.opening import open_stream, source_paths
+from hebbnmf.streams.opening import open_stream, source_files
 from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.readers import StreamError
 from hebbnmf.streams.stream import Stream
@@ -13,5 +13,5 @@ __all__ = [
     "format_of",
     "known_formats",
     "open_stream",
-    "source_paths",
+    "source_files",
 ]

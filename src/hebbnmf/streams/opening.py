@@ -20,7 +20,7 @@ from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
 from hebbnmf.streams.readers import BadRows, IndexedReader, Reader, StreamError
 from hebbnmf.streams.stream import Stream
 
-__all__ = ["open_stream", "source_paths"]
+__all__ = ["open_stream", "source_files"]
 
 # Chunks in the window of rows that is shuffled at a time where rows cannot be indexed.
 _WINDOW = 16
@@ -101,7 +101,7 @@ def open_stream(
         raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
     largest_norm2 = LARGEST_NORM2[np.dtype(options.dtype)] if learnable else None
     bad = BadRows(options.on_bad_row == "skip", largest_norm2)
-    paths = source_paths(source)
+    paths = _paths(source)
     reader = _open_source(source, paths, options, bad, follow=follow, indexed=shuffle)
     n_features = reader.n_features
     if options.columns is None and options.width not in (None, n_features):
@@ -119,7 +119,7 @@ def open_stream(
         reader = Permuted(reader, seed) if is_indexed else Windowed(reader, seed, window)
     return Stream(
         reader,
-        paths,
+        _files(paths),
         chunk_rows=chunk_rows,
         epochs=epochs,
         limit=limit,
@@ -128,8 +128,23 @@ def open_stream(
     )
 
 
-def source_paths(source: object) -> list[str]:
-    """Return the paths that a source stands for, patterns expanded; none for rows in memory."""
+def source_files(source: object) -> list[str | int]:
+    """Return the files that a source reads, patterns expanded; 0 for standard input.
+
+    Examples
+    --------
+    >>> from hebbnmf.streams import source_files
+    >>> source_files(["session.nwb::/acquisition/lfp/data", "-"]), source_files([[1.0, 2.0]])
+    (['session.nwb', 0], [])
+    """
+    return _files(_paths(source))
+
+
+def _files(paths: list[str]) -> list[str | int]:
+    return [0 if path == "-" else path.partition("::")[0] for path in paths]
+
+
+def _paths(source: object) -> list[str]:
     items: Any = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(item, str | PathLike) for item in items):
         return []

@@ -152,7 +152,8 @@ class Reader(ABC):
         if self.bad.largest_norm2 is None:
             return np.isfinite(rows).all(axis=1)
         # One fast pass: sums of squares that are not finite are not below the bound either.
-        return np.einsum("ij,ij->i", rows, rows, dtype=np.float64) <= self.bad.largest_norm2
+        norms2 = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        return np.less_equal(norms2, self.bad.largest_norm2)
 
     def _fault(self, row: FloatArray) -> tuple[int, str]:
         """Return the worst feature of a bad row, and what is wrong with it."""

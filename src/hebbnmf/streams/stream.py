@@ -31,8 +31,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         Number of columns.
     feature_names : list of str or None
         Their names, where the source has them.
-    paths : list of str
-        The files, or "-"; empty for rows in memory.
+    files : list of str or int
+        The files read, 0 for standard input; empty for rows in memory.
     chunk_rows : int
         Number of rows in a chunk.
     n_rows : int or None
@@ -46,7 +46,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     def __init__(
         self,
         reader: Reader,
-        paths: list[str],
+        files: list[str | int],
         *,
         chunk_rows: int,
         epochs: int,
@@ -57,8 +57,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self.chunk_rows = chunk_rows
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.n_rows = reader.n_rows
-        self.paths = paths
-        self._files = [_file_facts(path) for path in paths]
+        self.files = files
+        self._file_facts = [_file_facts(file) for file in files]
         self._reader = reader
         self._epoch, self._epochs = 0, epochs
         self._n_left = limit
@@ -126,7 +126,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         Of each file name, size and time of change when it was opened, None for a pipe.
         """
         return {
-            "files": self._files,
+            "files": self._file_facts,
             "n_rows": self.n_rows,
             "dtype": self._reader.dtype.name,
             "columns": self._reader.columns,
@@ -225,10 +225,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             )
 
 
-def _file_facts(path: str) -> list[str | int] | None:
+def _file_facts(file: str | int) -> list[str | int] | None:
     """Return name, size and time of change of a file; None for standard input and pipes."""
-    name = path.partition("::")[0]
-    status = None if name == "-" else os.stat(name)
-    if status is None or not stat.S_ISREG(status.st_mode):
+    if isinstance(file, int) or not stat.S_ISREG((status := os.stat(file)).st_mode):
         return None
-    return [Path(name).name, status.st_size, status.st_mtime_ns]
+    return [Path(file).name, status.st_size, status.st_mtime_ns]

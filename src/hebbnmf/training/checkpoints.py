@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
 
-from hebbnmf.persistence.atomic import check_target, is_streamed, is_taken
+from hebbnmf.persistence.atomic import check_not_read, check_target, is_streamed, is_taken
 from hebbnmf.persistence.locks import locked
 
 __all__ = ["check_checkpoint", "hold_checkpoint"]
@@ -18,7 +18,8 @@ def check_checkpoint(
 
     That is one of the inputs in any case, and without `force` any file by a new checkpoint.
     """
-    check_target(path, inputs)
+    check_target(path)
+    check_not_read(path, inputs)
     if is_streamed(path):
         problem = "is a pipe or a device, from which no training can be resumed: name a file"
         raise OSError(errno.EINVAL, problem, fspath(path))

@@ -38,7 +38,7 @@ class Fingerprint:
         """Add rows that were read from the stream and learned."""
         if self._earlier is None:
             return
-        self._digest.update(np.ascontiguousarray(rows))
+        self._digest.update(np.ascontiguousarray(rows).data)
         self._n_rows += len(rows)
         if not self._earlier:
             self._earlier = self._digests(self._earlier)
@@ -108,7 +108,7 @@ def _other_rows(stream: Stream, digests: _Digests) -> str:
     for n_rows, digest in digests:
         found, n_found = hashlib.sha256(), 0
         for chunk in stream.reread(n_rows):
-            found.update(chunk)
+            found.update(chunk.data)
             n_found += len(chunk)
         if n_found < n_rows:
             return f"it ends after {start + n_found} rows, and more were learned"

@@ -90,8 +90,7 @@ def train(
     900
     """
     schedule = _Schedule(every, every_seconds)
-    inputs = [path.partition("::")[0] for path in stream.paths]
-    with hold_checkpoint(checkpoint, inputs, is_new=position is None, force=force):
+    with hold_checkpoint(checkpoint, stream.files, is_new=position is None, force=force):
         if position is not None:
             fingerprint = find_position(stream, position, force=force)
         else:
