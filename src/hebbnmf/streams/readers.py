@@ -150,7 +150,7 @@ class Reader(ABC):
     def _are_good(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Return which rows can be used."""
         if self.bad.largest_norm2 is None:
-            return np.isfinite(rows).all(axis=1)
+            return np.logical_and.reduce(np.isfinite(rows), axis=1)
         # One fast pass: sums of squares that are not finite are not below the bound either.
         norms2 = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         return np.less_equal(norms2, self.bad.largest_norm2)
