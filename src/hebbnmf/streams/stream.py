@@ -3,7 +3,6 @@
 import logging
 import operator
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.readers import Reader, StreamError, describe
 
-__all__ = ["Position", "Stream"]
+__all__ = ["Position", "Stream", "file_facts"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.n_rows = reader.n_rows
         self.files = files
-        self._file_facts = [_file_facts(file) for file in files]
+        self._facts = [file_facts(file) for file in files]
         self._reader = reader
         self._epoch, self._epochs = 0, epochs
         self._n_left = limit
@@ -126,7 +125,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         Of each file name, size and time of change when it was opened, None for a pipe.
         """
         return {
-            "files": self._file_facts,
+            "files": self._facts,
             "n_rows": self.n_rows,
             "dtype": self._reader.dtype.name,
             "columns": self._reader.columns,
@@ -225,8 +224,9 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             )
 
 
-def _file_facts(file: str | int) -> list[str | int] | None:
-    """Return name, size and time of change of a file; None for standard input and pipes."""
-    if isinstance(file, int) or not stat.S_ISREG((status := os.stat(file)).st_mode):
+def file_facts(file: str | int) -> list[str | int] | None:
+    """Return name, size and time of change of a file; None for a pipe, or where there is none."""
+    if isinstance(file, int) or not Path(file).is_file():
         return None
+    status = os.stat(file)
     return [Path(file).name, status.st_size, status.st_mtime_ns]
