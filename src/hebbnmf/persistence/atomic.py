@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import shutil
@@ -27,8 +28,11 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """
     _check_kind(path)
     if is_streamed(path):
-        with _one_error(path, "was not written to its end"), Path(path).open("wb") as file:
-            yield file
+        with (
+            _one_error(path, "was not written to its end"),
+            io.BufferedWriter(_Sequential(path, "wb")) as stream,
+        ):
+            yield stream
         return
     target = Path(os.path.realpath(path))
     before = _status(target)
@@ -80,6 +84,19 @@ def is_taken(path: str | PathLike[str]) -> bool:
     """Return whether a file with content would be replaced."""
     status = _status(path)
     return status is not None and stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+class _Sequential(io.FileIO):
+    """A device or pipe: some claim that they can seek, and stay where they are."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: int) -> int:
+        raise io.UnsupportedOperation("seek")
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation("tell")
 
 
 def _check_kind(path: str | PathLike[str]) -> None:
