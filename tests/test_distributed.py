@@ -34,7 +34,7 @@ from hebbnmf.distributed.merging import merge
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
-from hebbnmf.persistence import load, save
+from hebbnmf.persistence import load, read_checkpoint, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 from reference import discount_of
 
@@ -456,6 +456,31 @@ class TestCheckpoint:
         ):
             with pytest.raises(ValueError, match=rf"shape \(1500, 5\), but these have {extent}"):
                 resume(tmp_path / "net.npz", data, threads)
+
+    @pytest.mark.parametrize("kind", ["array", "dask", "files"])
+    def test_data_that_have_changed_are_refused(self, X, threads, tmp_path, kind):
+        def data(rows):
+            if kind == "array":
+                return rows
+            if kind == "dask":
+                return da.from_array(rows, chunks=(500, 5))
+            np.save(tmp_path / "a.npy", rows)
+            return [tmp_path / "a.npy"]
+
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), data(X), threads, n_shards=1, checkpoint=path)
+        resume(path, data(X) if kind != "files" else [tmp_path / "a.npy"], threads)
+        with pytest.raises(ValueError, match=r"have changed since .*net\.npz was written, in"):
+            resume(path, data(X[::-1]), threads)
+        resume(path, data(X[::-1]), threads, force=True)
+
+    def test_checkpoints_without_a_fingerprint_are_resumed(self, X, threads, tmp_path):
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), X, threads, n_shards=1, checkpoint=path)
+        model, _, position = read_checkpoint(path, rounds=True)
+        del position["rounds"]["source"]
+        save(model, path, position=position)
+        resume(path, X[::-1], threads)
 
 
 def write_csv(path, X, names):

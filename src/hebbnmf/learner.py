@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
-from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
+from hebbnmf.engine.state import BLOCK, LARGEST_NORM2, FloatArray, Rules, Weights
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
@@ -35,11 +35,6 @@ __all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_u
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
-# Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
-_LARGEST_NORM2 = {
-    np.dtype(np.float32): float(np.finfo(np.float32).max),
-    np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
-}
 # Packages whose frames lie between a warning and the line of the user that caused it.
 _PACKAGES = ("hebbnmf", "joblib", "river", "sklearn")
 
@@ -252,7 +247,7 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
             f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
             "columns, and the preprocessing, that it learned with."
         )
-    limit = _LARGEST_NORM2[rows.dtype]
+    limit = LARGEST_NORM2[rows.dtype]
     largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
     if largest <= limit:
         return rows

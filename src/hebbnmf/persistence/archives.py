@@ -21,7 +21,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.persistence.atomic import replacing
 
-__all__ = ["Archive", "Arrays", "Json", "ModelFileError", "is_count", "write_archive"]
+__all__ = [
+    "Archive",
+    "Arrays",
+    "Json",
+    "ModelFileError",
+    "is_archive",
+    "is_count",
+    "write_archive",
+]
 
 _HEADER = "model.json"
 Json = Any  # what JSON can hold; a file may hold anything there
@@ -48,6 +56,13 @@ def write_archive(path: str | PathLike[str], header: Mapping[str, Json], arrays:
         for name, array in portable.items():
             with archive.open(_member(name + ".npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def is_archive(path: str | PathLike[str]) -> bool:
+    """Return whether a file begins as archives do; it may be damaged, or of a newer version."""
+    with Path(path).open("rb") as file:
+        head = file.read(30 + len(_HEADER))  # of the first member: 30 bytes, then its name
+    return head.startswith(b"PK\3\4") and head.endswith(_HEADER.encode())
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -11,13 +11,16 @@ import numpy as np
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.learner import check_rows
+from hebbnmf.learner import check_rows, warn_user
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
 from hebbnmf.preprocessing import transform_rows
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
+from hebbnmf.streams.stream import Position
+from hebbnmf.training.checkpoints import hold_checkpoint
+from hebbnmf.training.fingerprints import Fingerprint, find_position
 
 __all__ = ["resume", "train"]
 
@@ -31,6 +34,8 @@ def train(
     *,
     preprocessing: Sequence[Step] = (),
     checkpoint: str | PathLike[str] | None = None,
+    position: Position | None = None,
+    force: bool = False,
     every: int | None = None,
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
@@ -51,7 +56,14 @@ def train(
         Steps that every chunk passes first; they are stored in the checkpoint.
     checkpoint : path, optional
         File that model and position are written to: on the way, when interrupted or stopped, when
-        the stream fails, and at the end.
+        the stream fails, and at the end. If that fails on the way, as on a full disk, there is a
+        warning and the training goes on. It must be new, unless there is a `position`, and no other
+        training may write it meanwhile.
+    position : dict, optional
+        The position of a checkpoint, to go on from; `resume` does so. Rows learned before must not
+        have changed.
+    force : bool, default=False
+        Whether to replace what is at `checkpoint`, and to go on though the source has changed.
     every : int, optional
         Number of samples between checkpoints, rounded up to whole chunks.
     every_seconds : float, optional
@@ -78,7 +90,68 @@ def train(
     900
     """
     schedule = _Schedule(every, every_seconds)
-    run = _Run(model, stream, preprocessing, checkpoint)
+    with hold_checkpoint(checkpoint, stream.files, is_new=position is None, force=force):
+        if position is not None:
+            fingerprint = find_position(stream, position, force=force)
+        else:
+            fingerprint = Fingerprint(stream, [] if stream.is_at_start else None)
+        run = _Run(model, stream, preprocessing, checkpoint, fingerprint)
+        _learn_all(run, schedule, on_progress, should_stop)
+    run.warn()
+    return model
+
+
+def resume(
+    path: str | PathLike[str],
+    stream: Stream,
+    *,
+    force: bool = False,
+    every: int | None = None,
+    every_seconds: float | None = None,
+    on_progress: Callable[[int], object] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> OnlineSNMF:
+    """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
+
+    Parameters
+    ----------
+    path : path
+        The checkpoint; it is updated as training continues.
+    stream : Stream
+        The stream, opened as it was for `train`; it is moved to the right position. Rows learned
+        before must not have changed.
+    force : bool, default=False
+        Whether to go on though they have.
+    every, every_seconds, on_progress, should_stop
+        As in `train`.
+
+    Returns
+    -------
+    OnlineSNMF
+        The model: its weights equal, bit for bit, those of a training that was never stopped.
+    """
+    model, preprocessing, position = read_checkpoint(path)
+    return train(
+        model,
+        stream,
+        preprocessing=preprocessing,
+        checkpoint=path,
+        position=position,
+        force=force,
+        every=every,
+        every_seconds=every_seconds,
+        on_progress=on_progress,
+        should_stop=should_stop,
+    )
+
+
+def _learn_all(
+    run: "_Run",
+    schedule: "_Schedule",
+    on_progress: Callable[[int], object] | None,
+    should_stop: Callable[[], bool] | None,
+) -> None:
+    """Learn chunk by chunk, and write the checkpoint, however it ends."""
     # KeyboardInterrupt is raised in the main thread only: this one learns whole chunks.
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -96,47 +169,6 @@ def train(
         except BaseException:
             thread.submit(run.store).result()
             raise
-    run.warn()
-    return model
-
-
-def resume(
-    path: str | PathLike[str],
-    stream: Stream,
-    *,
-    every: int | None = None,
-    every_seconds: float | None = None,
-    on_progress: Callable[[int], object] | None = None,
-    should_stop: Callable[[], bool] | None = None,
-) -> OnlineSNMF:
-    """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
-
-    Parameters
-    ----------
-    path : path
-        The checkpoint; it is updated as training continues.
-    stream : Stream
-        The stream, opened as it was for `train`; it is moved to the right position.
-    every, every_seconds, on_progress, should_stop
-        As in `train`.
-
-    Returns
-    -------
-    OnlineSNMF
-        The model: its weights equal, bit for bit, those of a training that was never stopped.
-    """
-    model, preprocessing, position = read_checkpoint(path)
-    stream.seek(position)
-    return train(
-        model,
-        stream,
-        preprocessing=preprocessing,
-        checkpoint=path,
-        every=every,
-        every_seconds=every_seconds,
-        on_progress=on_progress,
-        should_stop=should_stop,
-    )
 
 
 class _Schedule:
@@ -170,6 +202,7 @@ class _Run:
     stream: Stream
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
+    fingerprint: Fingerprint
 
     def __post_init__(self) -> None:
         self._names = _feature_names(self.model, self.stream, self.preprocessing)
@@ -185,12 +218,21 @@ class _Run:
         if chunk is None:
             return None
         rows = transform_rows(self.preprocessing, chunk)
-        if hasattr(self.model, "learner_"):
-            rows = self.model.learner_.check_rows(rows)
-        else:
-            dtype = np.float32 if rows.dtype == np.float32 else np.float64
-            rows = check_rows(rows, dtype)
-            self.model.begin(rows.shape[1], dtype)
+        try:
+            if hasattr(self.model, "learner_"):
+                rows = self.model.learner_.check_rows(rows)
+            else:
+                dtype = np.float32 if rows.dtype == np.float32 else np.float64
+                rows = check_rows(rows, dtype)
+                self.model.begin(rows.shape[1], dtype)
+        except ValueError as error:
+            # The stream has let them pass: it is preprocessing that made them too large.
+            error.add_note(
+                f"X are the {len(chunk)} rows of {self.stream.name}, after preprocessing, that "
+                f"follow the first {self._n_learned} rows of this training."
+            )
+            raise
+        self._chunk = chunk
         if self._names is not None:
             self.model.feature_names_in_ = np.array(self._names, dtype=object)
         return rows
@@ -202,6 +244,8 @@ class _Run:
         self.model.labels_ = responses.labels
         self.model.n_iter_ = 1
         self._position = self.stream.position
+        if self.checkpoint is not None and self._position["epoch"] == 0:
+            self.fingerprint.add(self._chunk)
         self._in_mid_chunk = False
         self._n_learned += len(rows)
         self._n_unconverged += responses.n_unconverged
@@ -209,8 +253,12 @@ class _Run:
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
-            steps, position = self.preprocessing, self._position
-            save(self.model, self.checkpoint, preprocessing=steps, position=position)
+            steps = self.preprocessing
+            position = {**self._position, "source": self.fingerprint.stored()}
+            try:
+                save(self.model, self.checkpoint, preprocessing=steps, position=position)
+            except OSError as error:  # a full disk may have room again, and the model is here
+                warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)
 
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
