@@ -24,19 +24,29 @@ from hebbnmf.parameters import (
     NON_NEGATIVE,
     POSITIVE,
     check_fields,
+    count_up_to,
     either,
     one_of,
     optional,
     parameter,
+    positive_up_to,
 )
 
-__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_user"]
+__all__ = [
+    "BATCH",
+    "LARGEST_NORM2",
+    "Learner",
+    "LearnerState",
+    "Settings",
+    "check_rows",
+    "warn_user",
+]
 
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
 # Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
-_LARGEST_NORM2 = {
+LARGEST_NORM2 = {
     np.dtype(np.float32): float(np.finfo(np.float32).max),
     np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
 }
@@ -63,13 +73,14 @@ class Settings:
     rank_penalty: float | str = parameter("auto", either(NON_NEGATIVE, "auto"))
     memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
     recycle: bool = parameter(False, FLAG)
+    # Bounds on activity and its gain keep cumulative activity, and roots of its cube, finite.
     initial_activity: float | None = parameter(
-        None, optional(POSITIVE, "None for the plain schedule")
+        None, optional(positive_up_to(1e160), "None for the plain schedule")
     )
-    activity_gain: float = parameter(1.0, POSITIVE)
+    activity_gain: float = parameter(1.0, positive_up_to(1e9))
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
     tol: float = parameter(1e-4, POSITIVE)
-    max_sweeps: int = parameter(1000, COUNT)
+    max_sweeps: int = parameter(1000, count_up_to(100_000))
     track_cost: bool = parameter(False, FLAG)
 
     def __post_init__(self) -> None:
@@ -252,7 +263,7 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
             f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
             "columns, and the preprocessing, that it learned with."
         )
-    limit = _LARGEST_NORM2[rows.dtype]
+    limit = LARGEST_NORM2[rows.dtype]
     largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
     if largest <= limit:
         return rows
