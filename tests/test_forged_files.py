@@ -9,6 +9,7 @@ import json
 import warnings
 import zipfile
 from collections import Counter
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -25,8 +26,6 @@ from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, transform_rows
 from hebbnmf.streams import open_stream
 
 X = make_sparse_sources(90, 5, random_state=0)
-# Seconds that a case may take: then the stack is printed, and the process ends.
-PATIENCE = 60
 
 
 def whole_files(folder):
@@ -182,6 +181,16 @@ def read_and_use(path, copy):
     return "used"
 
 
+@contextmanager
+def patience():
+    """End the process with a traceback if a case hangs."""
+    faulthandler.dump_traceback_later(60, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def survive(folder, n_cases, number):
     seen = Counter()
     paths = whole_files(folder)
@@ -197,11 +206,9 @@ def survive(folder, n_cases, number):
     @given(forgeries(paths))
     def check(case):
         forge(*case, target)
-        faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, patience():
             warnings.simplefilter("always")
             end = read_and_use(target, copy)
-        faulthandler.cancel_dump_traceback_later()
         seen["files"] += 1
         seen[end] += 1
         texts = [str(warning.message) for warning in caught]

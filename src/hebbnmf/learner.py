@@ -96,7 +96,7 @@ class Settings:
             threshold=(
                 RELATIVE_THRESHOLD
                 if isinstance(self.rank_penalty, str)
-                else float(np.sqrt(self.rank_penalty))
+                else float(np.sqrt(float(self.rank_penalty)))
             ),
             relative=self.rank_penalty == "auto",
             # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.

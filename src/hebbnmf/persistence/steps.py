@@ -31,9 +31,14 @@ _STEPS = {
     ),
     "ZCAWhitener": _Step(ZCAWhitener, ("eps",), {"mean_": 1, "covariance_": 2, "whitening_": 2}),
 }
-# Ranges of their entries: scales are roots of numbers, and variances are not negative.
-_ANY = (-1e300, 1e300)
-_RANGES = {"var_": (0.0, 1e300), "scale_": (1e-162, 1e150), "whitening_": (-1e162, 1e162)}
+# Ranges of their entries: squares of rows are numbers, and scales are roots of numbers.
+_RANGES = {
+    "mean_": (-1e150, 1e150),
+    "var_": (0.0, 1e300),
+    "scale_": (1e-162, 1e150),
+    "covariance_": (-1e300, 1e300),
+    "whitening_": (-1e162, 1e162),
+}
 
 
 def pack_step(step: Step, i: int, arrays: Arrays) -> dict[str, Json]:
@@ -84,7 +89,7 @@ def unpack_step(archive: Archive, plain: Json, i: int) -> Step:
     for attribute, n_dimensions in known.arrays.items():
         name = f"step{i}.{attribute}"
         if name in archive:
-            shape, (least, most) = (n,) * n_dimensions, _RANGES.get(attribute, _ANY)
+            shape, (least, most) = (n,) * n_dimensions, _RANGES[attribute]
             setattr(step, attribute, archive.array(name, shape, np.float64, least, most))
         else:
             optional = known.kind is StandardScaler or attribute == "whitening_"
