@@ -153,7 +153,7 @@ def fit(
     else:
         model, steps = _new_model(o), _fitted_steps(data, reading, o)
     interrupts = ctx.ensure_object(Interrupts)
-    interrupted = False
+    interrupts.saves, interrupted = True, False
     with open_stream(
         list(data),
         options=reading,
