@@ -24,10 +24,12 @@ from hebbnmf.parameters import (
     NON_NEGATIVE,
     POSITIVE,
     check_fields,
+    count_up_to,
     either,
     one_of,
     optional,
     parameter,
+    positive_up_to,
 )
 
 __all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_user"]
@@ -58,13 +60,14 @@ class Settings:
     rank_penalty: float | str = parameter("auto", either(NON_NEGATIVE, "auto"))
     memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
     recycle: bool = parameter(False, FLAG)
+    # Bounds on activity and its gain keep cumulative activity, and roots of its cube, finite.
     initial_activity: float | None = parameter(
-        None, optional(POSITIVE, "None for the plain schedule")
+        None, optional(positive_up_to(1e160), "None for the plain schedule")
     )
-    activity_gain: float = parameter(1.0, POSITIVE)
+    activity_gain: float = parameter(1.0, positive_up_to(1e9))
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
     tol: float = parameter(1e-4, POSITIVE)
-    max_sweeps: int = parameter(1000, COUNT)
+    max_sweeps: int = parameter(1000, count_up_to(100_000))
     track_cost: bool = parameter(False, FLAG)
 
     def __post_init__(self) -> None:
@@ -80,7 +83,7 @@ class Settings:
             threshold=(
                 RELATIVE_THRESHOLD
                 if isinstance(self.rank_penalty, str)
-                else float(np.sqrt(self.rank_penalty))
+                else float(np.sqrt(float(self.rank_penalty)))
             ),
             relative=self.rank_penalty == "auto",
             # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.

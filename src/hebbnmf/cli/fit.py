@@ -154,7 +154,7 @@ def fit(
         model, steps = _new_model(o), _fitted_steps(data, reading, o)
     n_before = _n_seen(model)
     interrupts = ctx.ensure_object(Interrupts)
-    interrupted = False
+    interrupts.saves, interrupted = True, False
     with open_stream(
         list(data),
         options=reading,

@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
+from threading import Lock, Thread
 
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.learner import check_rows, warn_user
+from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
@@ -25,6 +26,8 @@ from hebbnmf.training.fingerprints import Fingerprint, find_position
 __all__ = ["resume", "train"]
 
 _DEFAULT_SECONDS = 60.0
+# Seconds that an interrupt waits for the end of the chunk in hand.
+_PATIENCE = 0.5
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 
@@ -44,7 +47,8 @@ def train(
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
-    current chunk is learned and the checkpoint is written.
+    current chunk is learned and the checkpoint is written. A chunk that would take another half
+    second is given up: model and checkpoint are those from before it.
 
     Parameters
     ----------
@@ -152,23 +156,39 @@ def _learn_all(
     should_stop: Callable[[], bool] | None,
 ) -> None:
     """Learn chunk by chunk, and write the checkpoint, however it ends."""
-    # KeyboardInterrupt is raised in the main thread only: this one learns whole chunks.
-    with ThreadPoolExecutor(1) as thread:
+    learning: Future[None] | None = None
+    try:
+        while not (should_stop is not None and should_stop()):
+            rows = run.next_rows()
+            if rows is None:
+                break
+            # KeyboardInterrupt is raised in the main thread only: others learn whole chunks.
+            learning = _in_thread(run.learn, rows)
+            learning.result()
+            if on_progress is not None:
+                on_progress(len(rows))
+            if schedule.is_due(len(rows)):
+                run.store()
+                schedule.restart()
+        run.store()
+    except BaseException:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(run.end, learning).result()
+        raise
+
+
+def _in_thread(function: Callable[..., None], *args: object) -> "Future[None]":
+    """Call a function in a thread that does not keep the process from its end."""
+    future: Future[None] = Future()
+
+    def call() -> None:
         try:
-            while not (should_stop is not None and should_stop()):
-                rows = run.next_rows()
-                if rows is None:
-                    break
-                thread.submit(run.learn, rows).result()
-                if on_progress is not None:
-                    on_progress(len(rows))
-                if schedule.is_due(len(rows)):
-                    run.store()
-                    schedule.restart()
-            run.store()
-        except BaseException:
-            thread.submit(run.store).result()
-            raise
+            future.set_result(function(*args))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return future
 
 
 class _Schedule:
@@ -208,6 +228,9 @@ class _Run:
         self._names = _feature_names(self.model, self.stream, self.preprocessing)
         self._position = self.stream.position
         self._in_mid_chunk = False
+        self._before: LearnerState | None = None
+        self._seconds = np.inf  # that the chunk before took
+        self._lock = Lock()
         self._n_learned = self._n_unconverged = 0
         if hasattr(self.model, "learner_"):
             self.model.learner_.configure(self.model.check_parameters())
@@ -238,17 +261,42 @@ class _Run:
         return rows
 
     def learn(self, rows: FloatArray) -> None:
-        """Learn a chunk to its end, and note the position after it."""
+        """Learn a chunk to its end, and note the position after it, unless it was given up."""
+        start, learner = time.monotonic(), self.model.learner_
         self._in_mid_chunk = True
-        responses = self.model.learner_.learn(rows, keep=False)
-        self.model.labels_ = responses.labels
-        self.model.n_iter_ = 1
-        self._position = self.stream.position
-        if self.checkpoint is not None and self._position["epoch"] == 0:
-            self.fingerprint.add(self._chunk)
+        # Where chunks take long, a copy of the weights is little work beside.
+        self._before = learner.state if self._seconds > _PATIENCE else None
+        responses = learner.learn(rows, keep=False)
+        with self._lock:
+            if learner is not self.model.learner_:
+                return
+            self.model.labels_ = responses.labels
+            self.model.n_iter_ = 1
+            self._position = self.stream.position
+            if self.checkpoint is not None and self._position["epoch"] == 0:
+                self.fingerprint.add(self._chunk)
+            self._in_mid_chunk = False
+            self._n_learned += len(rows)
+            self._n_unconverged += responses.n_unconverged
+            self._seconds = time.monotonic() - start
+
+    def end(self, learning: "Future[None] | None") -> None:
+        """Write the last checkpoint, after the chunk in hand, or before it if that takes long."""
+        if learning is not None:
+            wait([learning], timeout=None if self._before is None else _PATIENCE)
+        with self._lock:
+            if learning is not None and not learning.done() and self._in_mid_chunk:
+                self._go_back()
+        self.store()
+
+    def _go_back(self) -> None:
+        """Give the model a learner that knows nothing of the chunk in hand."""
+        old = self.model.learner_
+        learner = Learner(old.settings, old.network.n_features, old.network.dtype)
+        if self._before is not None:
+            learner.restore(self._before)
+        self.model.learner_ = learner
         self._in_mid_chunk = False
-        self._n_learned += len(rows)
-        self._n_unconverged += responses.n_unconverged
 
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
