@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -478,6 +479,50 @@ def test_a_file_that_shrinks_while_read_is_one_clear_error(tmp_path, kind):
         file.truncate(path.stat().st_size // 2)
     with pytest.raises(StreamError, match=r"restore|cut"):
         list(stream)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_hdf5_that_shrinks_while_read_gives_no_zeros(tmp_path, shuffle):
+    X = np.random.default_rng(0).standard_normal((60_000, WIDTH))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = X
+    stream = open_stream(tmp_path / "x.h5", shuffle=shuffle, random_state=0, chunk_bytes=SMALL)
+    next(stream)
+    os.truncate(tmp_path / "x.h5", 100_000)
+    with pytest.raises(StreamError, match=r"bytes when opened, and has 100000 now"):
+        list(stream)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.jsonl.gz"])
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, name, follow):
+    content = b"1.0,2.0,3.0\n" if "csv" in name else b"[1.0, 2.0, 3.0]\n"
+    content += bytes(2**27)
+    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith("gz") else content)
+    stream = open_stream(tmp_path / name, header=False, follow=follow)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StreamError, match=rf"{name}, line 2: it is longer than 67108864 bytes"):
+            list(stream)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_too_large_to_learn_from_are_bad_unless_nothing_is_learned(tmp_path, X, dtype):
+    X = X.copy()
+    X[7] = {"float64": 1e100, "float32": 1e20}[dtype]
+    (tmp_path / "x.csv").write_text(text(X))
+    np.save(tmp_path / "x.npy", X)
+    for source, place in (("x.csv", "line 8"), ("x.npy", "row 7"), (X, "row 7")):
+        path = tmp_path / source if isinstance(source, str) else source
+        with pytest.raises(StreamError, match=rf"{place}.* is too large to learn from"):
+            list(open_stream(path, dtype=dtype))
+        stream = open_stream(path, dtype=dtype, on_bad_row="skip")
+        assert len(next(stream)) == len(X) - 1
+        assert stream.n_bad_rows == 1
+        assert len(next(open_stream(path, dtype=dtype, learnable=False))) == len(X)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet", "x.arrow", "x.h5", "x.jsonl"])

@@ -315,6 +315,167 @@ def test_what_is_no_checkpoint_is_not_resumed(tmp_path, data):
             train(new_model(), stream, **options)
 
 
+# Sources that change ------------------------------------------------------------------------------
+
+
+def changed(how, X):
+    """Rows of which some that were learned have changed."""
+    Z = X.copy()
+    if how == "edited":
+        Z[BLOCK + 3, 1] += 1e-9
+    changes = {"reversed": Z[::-1], "fewer": Z[:100], "swapped": np.roll(Z, 1, axis=1)}
+    return changes.get(how, Z) if how != "float32" else Z.astype(np.float32)
+
+
+def write_rows(kind, folder, X):
+    """Write rows in a format, and return what opens them."""
+    if kind == "array":
+        return X
+    path = folder / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, X)
+    else:
+        np.savetxt(path, X, "%.17g", ",")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "array"])
+@pytest.mark.parametrize("how", ["reversed", "edited", "fewer", "swapped", "float32"])
+@pytest.mark.parametrize(("shuffle", "n_chunks"), [(False, 3), (True, 8), (False, 8)])
+def test_rows_that_were_learned_must_not_change(tmp_path, data, kind, how, shuffle, n_chunks):
+    X, path = np.load(data / "x.npy"), tmp_path / "checkpoint.npz"
+
+    def opened(rows):
+        return open_stream(write_rows(kind, tmp_path, rows), shuffle=shuffle, **OPTIONS)
+
+    seen = []
+    train(
+        new_model(),
+        opened(X),
+        checkpoint=path,
+        on_progress=seen.append,
+        should_stop=lambda: len(seen) == n_chunks,
+    )
+    before = path.read_bytes()
+    with pytest.raises(
+        StreamError, match=r"is not as it was when the checkpoint .* force=True|but"
+    ):
+        resume(path, opened(changed(how, X)))
+    assert path.read_bytes() == before
+    if how in ("reversed", "edited"):
+        model = resume(path, opened(changed(how, X)), force=True)
+        assert model.n_samples_seen_ == 2 * len(X)
+
+
+def test_files_that_were_copied_or_touched_are_the_same(tmp_path, data):
+    for name, shuffle in (("x.npy", True), ("x.csv", False), ("x.csv", True)):
+        seen, path, copy = [], tmp_path / f"{name}{shuffle}.npz", tmp_path / name
+        train(
+            new_model(),
+            open_stream(data / name, shuffle=shuffle, **OPTIONS),
+            checkpoint=path,
+            should_stop=lambda seen=seen: len(seen) == 4,
+            on_progress=seen.append,
+        )
+        shutil.copy(data / name, copy)
+        os.utime(copy, (1, 1))
+        model = resume(path, open_stream(copy, shuffle=shuffle, **OPTIONS))
+        whole = train(new_model(), open_stream(data / name, shuffle=shuffle, **OPTIONS))
+        assert_same_model(model, whole)
+
+
+def test_a_file_may_grow_until_an_epoch_has_ended(tmp_path, data):
+    X, path = np.load(data / "x.npy"), tmp_path / "checkpoint.npz"
+
+    def opened(rows, epochs=1):
+        np.savetxt(tmp_path / "x.csv", rows, "%.17g", ",")
+        return open_stream(tmp_path / "x.csv", **{**OPTIONS, "epochs": epochs})
+
+    train(new_model(), opened(X[: 3 * BLOCK]), checkpoint=path)
+    model = resume(path, opened(X))
+    assert_same_model(model, train(new_model(), opened(X)))
+    resume(path, opened(X, epochs=2))
+    with pytest.raises(StreamError, match="rows were added to those of the first epoch"):
+        resume(path, opened(np.vstack([X, X]), epochs=3))
+
+
+def test_a_pipe_that_gives_other_rows_is_refused(tmp_path, data):
+    X, path = np.load(data / "x.npy"), tmp_path / "checkpoint.npz"
+
+    def opened(rows, limit=None):
+        return open_stream(iter(rows), chunk_bytes=OPTIONS["chunk_bytes"], limit=limit)
+
+    train(new_model(), opened(X, 2 * BLOCK), checkpoint=path)
+    with pytest.raises(StreamError, match="rows 0 to 71, as they were learned, are not the same"):
+        resume(path, opened(X[::-1]))
+    other = X.copy()
+    other[BLOCK + 1] += 1
+    with pytest.raises(StreamError, match="rows 72 to 143, as they were learned"):
+        resume(path, opened(other))
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
+def test_other_options_of_reading_are_refused(tmp_path, data):
+    path = tmp_path / "checkpoint.npz"
+    train(new_model(), open_stream(data / "x.npy", **OPTIONS, limit=80), checkpoint=path)
+    for options, message in (
+        ({"columns": [1, 0, 2, 3]}, r"columns \(?\[1, 0, 2, 3\]\)? are read"),
+        ({"dtype": "float32", "chunk_bytes": BLOCK * N_FEATURES * 4}, "read as float32"),
+    ):
+        with pytest.raises(StreamError, match=message):
+            resume(path, open_stream(data / "x.npy", **{**OPTIONS, **options}))
+
+
+def test_several_files_are_one_source(tmp_path, data):
+    X, path = np.load(data / "x.npy"), tmp_path / "checkpoint.npz"
+    files = [tmp_path / f"{i}.csv" for i in range(3)]
+    for file, rows in zip(files, np.array_split(X, 3), strict=True):
+        np.savetxt(file, rows, "%.17g", ",")
+    train(new_model(), open_stream(files, **{**OPTIONS, "limit": 3 * BLOCK}), checkpoint=path)
+    with pytest.raises(StreamError, match="as they were learned, are not the same"):
+        resume(path, open_stream(files[::-1], **OPTIONS))
+    files[2].write_text(files[2].read_text() + files[0].read_text())  # not read yet
+    whole = train(new_model(), open_stream(files, **OPTIONS))
+    assert_same_model(resume(path, open_stream(files, **OPTIONS)), whole)
+
+
+def test_checkpoints_without_a_fingerprint_are_resumed(tmp_path, data):
+    path = tmp_path / "checkpoint.npz"
+    train(new_model(), open_stream(data / "x.npy", **OPTIONS, limit=80), checkpoint=path)
+    file = read(path)
+    del file.position["source"]
+    save(file.model, path, position=file.position)
+    whole = train(new_model(), open_stream(data / "x.npy", **OPTIONS))
+    assert_same_model(resume(path, open_stream(data / "x.npy", **OPTIONS)), whole)
+    assert read(path).position["source"]["read"] is None
+
+
+@pytest.mark.parametrize("source", [[], {}, {"dtype": "float64"}, {"read": 3}])
+def test_a_forged_fingerprint_is_refused(tmp_path, data, source):
+    path = tmp_path / "checkpoint.npz"
+    train(new_model(), open_stream(data / "x.npy", **OPTIONS, limit=80), checkpoint=path)
+    file = read(path)
+    save(file.model, path, position={**file.position, "source": source})
+    with pytest.raises(StreamError, match="not a fingerprint"):
+        resume(path, open_stream(data / "x.npy", **OPTIONS))
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_checkpoint_that_cannot_be_written_on_the_way_is_a_warning(tmp_path, data):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    whole = train(new_model(), open_stream(data / "x.npy", **OPTIONS))
+    with pytest.warns(UserWarning, match=r"c\.npz: was not written.*training goes on"):
+        model = train(
+            new_model(),
+            open_stream(data / "x.npy", **OPTIONS),
+            checkpoint=folder / "c.npz",
+            every=1,
+            on_progress=lambda _: shutil.rmtree(folder, ignore_errors=True),
+        )
+    assert_same_model(model, whole)
+
+
 # Killed processes ---------------------------------------------------------------------------------
 
 CHILD = """

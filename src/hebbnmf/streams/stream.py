@@ -156,15 +156,16 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self._may_be_empty = True
         self.total = self._n_to_come()
 
-    def rewind(self, position: Position) -> None:
-        """Go to the first row of all, in the order of the stream that a position is of.
+    def rewind(self, position: Position, epoch: int) -> None:
+        """Go to the first row of an epoch, in the order of the stream that a position is of.
 
         For `reread`; call `seek` before the stream is used again.
         """
         self._adopt(position)
+        self._epoch = epoch
         if self._reader.repeatable:
             with self._reader.readable():
-                self._reader.begin(0)
+                self._reader.begin(epoch)
 
     def reread(self, n_rows: int) -> Iterator[FloatArray]:
         """Read the next rows of this epoch, which count towards no limit; fewer at its end."""

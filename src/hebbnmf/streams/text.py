@@ -75,6 +75,11 @@ class _TextReader(FileReader):
             try:
                 good.append(self._row(self._values(line)))
             except ValueError as error:
+                if self.live and good and not self.bad.skip:
+                    # What has arrived before the bad row is not lost; the next call reports it.
+                    for rest in reversed(lines[number - first - 1 :]):
+                        self._lines.push_back(rest)
+                    break
                 self.bad.report(f"{self.name}, line {number}", str(error))
         return np.array(good, self.dtype).reshape(len(good), self.n_features)
 

@@ -8,6 +8,7 @@ all rows are read again.
 """
 
 import hashlib
+import operator
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,21 @@ class Fingerprint:
     """Facts about the source of a stream, and digests of the rows of its first epoch.
 
     `earlier` are the digests of the runs that this one continues; None if rows that they read are
-    not known, as those of checkpoints of earlier versions.
+    not known, as those of checkpoints of earlier versions. `row` of an epoch is the one it starts
+    with.
     """
 
-    def __init__(self, stream: Stream, earlier: _Digests | None) -> None:
+    def __init__(self, stream: Stream, earlier: _Digests | None, row: int = 0) -> None:
         self._source = stream.source
         self._earlier = earlier
+        self._epoch, self._row = stream.position["epoch"], row
         self._n_rows, self._digest = 0, hashlib.sha256()
 
-    def add(self, rows: FloatArray) -> None:
+    def add(self, rows: FloatArray, epoch: int) -> None:
         """Add rows that were read from the stream and learned."""
-        if self._earlier is None:
+        self._row = len(rows) + (self._row if epoch == self._epoch else 0)
+        self._epoch = epoch
+        if self._earlier is None or epoch > 0:
             return
         self._digest.update(np.ascontiguousarray(rows).data)
         self._n_rows += len(rows)
@@ -47,7 +52,8 @@ class Fingerprint:
     def stored(self) -> dict[str, Any]:
         """Return the fingerprint as JSON."""
         earlier = self._earlier
-        return {**self._source, "read": None if earlier is None else self._digests(earlier)}
+        digests = None if earlier is None else self._digests(earlier)
+        return {**self._source, "row": self._row, "read": digests}
 
     def _digests(self, earlier: _Digests) -> _Digests:
         return [*earlier, [self._n_rows, self._digest.hexdigest()]] if self._n_rows else earlier
@@ -64,8 +70,7 @@ def find_position(stream: Stream, position: Position, *, force: bool) -> Fingerp
         return Fingerprint(stream, None)
     try:
         problem = _difference(stream, position, stored)
-        digests = stored["read"]
-        n_learned = sum(n_rows for n_rows, _ in digests or ())
+        digests, row = stored["read"], operator.index(stored["row"])
     except (KeyError, TypeError, AttributeError) as error:
         raise StreamError(f"{stored!r} is not a fingerprint of a source.") from error
     if problem and not force:
@@ -73,14 +78,14 @@ def find_position(stream: Stream, position: Position, *, force: bool) -> Fingerp
             f"{stream.name} is not as it was when the checkpoint was written: {problem}; restore "
             "it, begin anew with another checkpoint, or pass force=True to take it as it is now."
         )
-    if problem and position["epoch"] == 0 and digests:
+    if problem and digests is not None:
         # Bytes that were the start of a line may lie within one now.
-        stream.rewind(position)
-        for _ in stream.reread(n_learned):
+        stream.rewind(position, position["epoch"])
+        for _ in stream.reread(row):
             pass
-        position = stream.position
+        position, digests = stream.position, None
     stream.seek(position)
-    return Fingerprint(stream, None if problem else digests)
+    return Fingerprint(stream, digests, row)
 
 
 def _difference(stream: Stream, position: Position, stored: dict[str, Any]) -> str:
@@ -95,7 +100,7 @@ def _difference(stream: Stream, position: Position, stored: dict[str, Any]) -> s
     digests = stored["read"]
     if not digests:
         return ""
-    stream.rewind(position)
+    stream.rewind(position, 0)
     if None not in now["files"] and now["files"] == stored["files"] != []:
         return _other_rows(stream, digests[:1])
     problem = _other_rows(stream, digests)

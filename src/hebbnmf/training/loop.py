@@ -274,8 +274,8 @@ class _Run:
             self.model.labels_ = responses.labels
             self.model.n_iter_ = 1
             self._position = self.stream.position
-            if self.checkpoint is not None and self._position["epoch"] == 0:
-                self.fingerprint.add(self._chunk)
+            if self.checkpoint is not None:
+                self.fingerprint.add(self._chunk, self._position["epoch"])
             self._in_mid_chunk = False
             self._n_learned += len(rows)
             self._n_unconverged += responses.n_unconverged
