@@ -96,6 +96,8 @@ def open_stream(
     check_parameter("limit", limit, _LIMIT)
     if follow and (shuffle or epochs > 1):
         raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
+    if shuffle and options.ids is not None:
+        raise ValueError("ids cannot be used with shuffle: they are for rows in order.")
     reader = _open_source(source, options, follow=follow, indexed=shuffle)
     n_features = reader.n_features
     if options.columns is None and options.width not in (None, n_features):
@@ -123,7 +125,7 @@ def open_stream(
 
 def _open_source(source: object, options: ReadOptions, *, follow: bool, indexed: bool) -> Reader:
     """Open the reader of a source; several files become one."""
-    bad = BadRows(options.on_bad_row == "skip")
+    bad = BadRows(options.on_bad_row == "skip", options.missing == "skip")
     items: Any = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(item, str | PathLike) for item in items):
         if hasattr(source, "__array__"):

@@ -83,6 +83,11 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         return self._reader.name
 
     @property
+    def ids(self) -> Sequence[Any]:
+        """Values of the column ``ids`` in the rows of the last chunk."""
+        return self._reader.ids
+
+    @property
     def n_bad_rows(self) -> int:
         """Number of rows left out so far, in all epochs."""
         return self._reader.bad.count
@@ -170,6 +175,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             self._n_logged = bad.count
         if not self._may_be_empty:
             raise StreamError(
-                f"{self.name} has no row to give ({bad.count} bad ones); check that it is "
-                "the right source."
+                f"{self.name} has no row to give ({bad.count} bad ones"
+                f"{f', the last at {bad.last}' if bad.last else ''}); check that it is the right "
+                "source."
             )
