@@ -53,21 +53,30 @@ def either(rule: Rule, choice: str) -> Rule:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+    # Above, it would not fit into the integers of the kernels.
+    return isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) < 2**63
 
 
 def _is_real(value: object, least: float) -> bool:
-    return (
-        isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) < np.inf
-    )
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return least <= float(value) < np.inf
+    except OverflowError:  # an integer beyond float64
+        return False
+
+
+def _is_share(value: Any) -> bool:
+    return _is_real(value, 0.0) and 0 < value < 1
 
 
 def _is_memory(value: Any) -> bool:
     return _is_real(value, 0.0) and (0 < value < 1 or value >= 2)
 
 
-COUNT = Rule("an integer of at least 1", _is_count)
+COUNT = Rule("an integer of at least 1 and below 2**63", _is_count)
 POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
+SHARE = Rule("a number above 0 and below 1", _is_share)
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(

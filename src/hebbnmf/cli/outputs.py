@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     Rows = NDArray[Any]
 
 
+# Columns to the left of the numbers, such as names of rows.
+Lead = Sequence[Sequence[Any]]
+
+
 class Writer(ABC):
-    """Rows to an open file, chunk by chunk; text has names of columns where they are given."""
+    """Rows to an open file, chunk by chunk; text has names of columns where they are given.
+
+    A masked array has empty places: text has nothing there, JSON and Parquet null, `.npy` NaN.
+    """
 
     def __init__(self, file: IO[bytes], names: list[str] | None) -> None:
         self._file = file
         self._names = names
 
     @abstractmethod
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write an array of rows; an array of one dimension is one column."""
 
     def finish(self) -> None:  # noqa: B027  Text needs no end.
@@ -48,18 +55,30 @@ class DelimitedWriter(Writer):
             csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
             file.write(line.getvalue().encode())
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write one line for each row."""
-        texts = (map(_shortest(rows), row) for row in rows.reshape(len(rows), -1).tolist())
-        self._file.write("".join(self._delimiter.join(row) + "\n" for row in texts).encode())
+        shortest = _shortest(rows)
+        numbers = rows.reshape(len(rows), -1).tolist()
+        if not lead and not hasattr(rows, "mask"):
+            texts = (map(shortest, row) for row in numbers)
+            self._file.write("".join(self._delimiter.join(row) + "\n" for row in texts).encode())
+            return
+        lines = io.StringIO()
+        csv.writer(lines, delimiter=self._delimiter, lineterminator="\n").writerows(
+            [*first, *("" if value is None else shortest(value) for value in row)]
+            for first, row in zip(_by_row(lead, len(rows)), numbers, strict=True)
+        )
+        self._file.write(lines.getvalue().encode())
 
 
 class JsonWriter(Writer):
     """JSON lines: lists, or objects where columns have names."""
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write one line for each row."""
-        samples: list[Any] = rows.reshape(len(rows), -1).tolist()
+        numbers = rows.reshape(len(rows), -1).tolist()
+        first = _by_row(lead, len(rows))
+        samples: list[Any] = [[*a, *b] for a, b in zip(first, numbers, strict=True)]
         if self._names is not None:
             samples = [dict(zip(self._names, row, strict=True)) for row in samples]
         self._file.write("".join(json.dumps(row) + "\n" for row in samples).encode())
@@ -70,8 +89,13 @@ class NpyWriter(Writer):
 
     _n_rows = 0
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:  # noqa: ARG002  Refused before.
         """Write rows as they are in memory."""
+        mask = getattr(rows, "mask", None)
+        if mask is not None:
+            rows = rows.astype(f"f{rows.itemsize}")
+            rows[mask] = float("nan")
+            rows = getattr(rows, "data", rows)
         self._n_rows += len(rows)
         if self._n_rows == len(rows):
             self._write_header(rows)
@@ -97,7 +121,7 @@ class ParquetWriter(Writer):
 
     _table: Any = None
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write a group of rows."""
         try:
             import pyarrow
@@ -108,7 +132,12 @@ class ParquetWriter(Writer):
             ) from error
         columns = rows.reshape(len(rows), -1).T
         names = self._names or [f"column{j}" for j in range(len(columns))]
-        batch = pyarrow.table([pyarrow.array(column) for column in columns], names=names)
+        kinds = [None] * len(names) if self._table is None else self._table.schema.types
+        arrays = [pyarrow.array(c, type=kind) for c, kind in zip(lead, kinds, strict=False)]
+        for column in columns:
+            mask = getattr(column, "mask", None)
+            arrays.append(pyarrow.array(getattr(column, "data", column), mask=mask))
+        batch = pyarrow.table(arrays, names=names)
         if self._table is None:
             self._table = parquet.ParquetWriter(self._file, batch.schema)
         self._table.write_table(batch)
@@ -154,12 +183,16 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
             raise
 
 
-def check_output(path: str) -> None:
+def check_output(path: str, *, numbers_only: bool = True) -> None:
     """Refuse a path that rows cannot be written to, before work begins."""
     if path != "-":
         from hebbnmf.persistence.atomic import check_target
 
-        _writer_of(path)
+        if _writer_of(path) is NpyWriter and not numbers_only:
+            raise click.UsageError(
+                f"{path} can hold no column beside the numbers: write a .csv, .tsv, .jsonl or "
+                ".parquet file."
+            )
         check_target(path)
 
 
@@ -193,6 +226,10 @@ def _standard_output() -> Iterator[IO[bytes]]:
             if not isinstance(error, BrokenPipeError):
                 raise OSError(error.errno, error.strerror, "standard output") from error
         raise
+
+
+def _by_row(lead: Lead, n_rows: int) -> Iterable[tuple[Any, ...]]:
+    return zip(*lead, strict=True) if lead else ((),) * n_rows
 
 
 def _shortest(rows: "Rows") -> Callable[[float], str]:

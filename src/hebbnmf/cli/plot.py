@@ -8,6 +8,8 @@ import click
 from hebbnmf.cli.inputs import PATH, open_data, read_fitted, read_options, report_bad_rows
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from hebbnmf.engine.state import FloatArray
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
@@ -33,19 +35,24 @@ Examples:
 @click.option(
     "--kind",
     type=click.Choice(["filters", "directions", "activity", "cost"]),
-    help="Weights as square pictures; weights over data of two columns; density of activity; "
-    "cost (9) of the responses as rows come.",
+    help="Weights as square pictures; weights over data, of more than two columns on the plane of "
+    "most variance; density of activity; cost (9) of the responses as rows come.",
 )
 @read_options
 def plot(
-    model: str, data: tuple[str, ...], output: str, kind: str | None, reading: "ReadOptions"
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    kind: str | None,
+    reading: "ReadOptions",
+    fill: str | None,
 ) -> None:
     """Draw a model: filters, directions, activity or cost.
 
     By default directions over the data for two columns, filters where columns make a square, and
     else the density of activity. The first 10000 rows of the data are used.
     """
-    net, steps = read_fitted(model)
+    net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(f"{model} has no unit to draw; fit with a lower --rank-penalty.")
     kind = kind or _kind(net.n_features_in_)
@@ -81,20 +88,41 @@ def _draw(
     from matplotlib.figure import Figure
 
     from hebbnmf.persistence.atomic import replacing
-    from hebbnmf.plots import plot_activity_density, plot_cost, plot_directions, plot_filters
+    from hebbnmf.plots import plot_activity_density, plot_cost, plot_filters
 
     figure = Figure(figsize=(6, 6), layout="constrained")
     ax = figure.subplots()
     if rows is None or kind == "filters":
         plot_filters(_filters(model.components_, steps), ax=ax)
     elif kind == "directions":
-        plot_directions(rows, model.components_, ax=ax)
+        _draw_directions(rows, model.components_, ax)
     elif kind == "cost":
         plot_cost(rows, model.learner_.respond(rows).Y, ax=ax)
     else:
         plot_activity_density(model.learner_.respond(rows).Y, ax=ax)
     with replacing(output) as file:
         figure.savefig(file, format=Path(output).suffix[1:] or "png", dpi=150)
+
+
+def _draw_directions(rows: "FloatArray", components: "FloatArray", ax: "Axes") -> None:
+    """Draw rows and weights; of more than two columns, on the plane in which rows vary most."""
+    import numpy as np
+
+    from hebbnmf.plots import plot_directions
+
+    if rows.shape[1] <= 2:
+        if rows.shape[1] < 2:
+            raise ValueError("directions take at least two columns; draw --kind activity.")
+        plot_directions(rows, components, ax=ax)
+        return
+    variances, axes = np.linalg.eigh(np.cov(rows.T, dtype=np.float64))
+    shares = variances[:-3:-1] / variances.sum()
+    plane = axes[:, :-3:-1]
+    plot_directions(rows @ plane, components @ plane, ax=ax)
+    labels = [
+        f"principal axis {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(shares)
+    ]
+    ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
 def _filters(filters: "FloatArray", steps: "list[Step]") -> "FloatArray":

@@ -1,14 +1,26 @@
 """What `transform` and `predict` share: rows through a fitted model into a file."""
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hebbnmf.cli.inputs import PATH, open_data, progress, report_bad_rows
+from hebbnmf.cli.inputs import (
+    PATH,
+    Command,
+    data_argument,
+    open_data,
+    options,
+    parse_column,
+    progress,
+    read_options,
+    report_bad_rows,
+)
 from hebbnmf.cli.outputs import check_output, open_output
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from hebbnmf.engine.network import Responses
@@ -26,29 +38,80 @@ OUTPUT = click.option(
 )
 
 
+IDS = click.option(
+    "--ids",
+    metavar="COLUMN",
+    callback=parse_column,
+    help="Column of DATA, by name or number, that goes to the output as it is.",
+)
+ROW_NUMBERS = click.option(
+    "--row-numbers",
+    is_flag=True,
+    help="Begin with a column of row numbers, from 0, and leave bad rows out of the output too.",
+)
+
+
+def respond_options(command: Command) -> Command:
+    """Give a command what those that write a response to each row have in common."""
+    return options(MODEL, data_argument, OUTPUT, IDS, ROW_NUMBERS, read_options)(command)
+
+
 def write_responses(
-    model: "OnlineSNMF",
-    steps: "list[Step]",
+    fitted: tuple["OnlineSNMF", "list[Step]", "ReadOptions"],
     data: Sequence[str],
-    reading: "ReadOptions",
     output: str,
     names: list[str],
     values: "Callable[[Responses], NDArray[Any]]",
+    *,
+    row_numbers: bool,
 ) -> None:
-    """Write values of the responses, chunk by chunk, in columns of these names."""
+    """Write values of the responses, chunk by chunk, in columns of these names.
+
+    Rows that are left out stay empty, so that every line stands for the row of its number.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
     from hebbnmf.preprocessing import transform_rows
 
-    check_output(output)
+    model, steps, reading = fitted
+    has_ids = reading.ids is not None
+    leading = ["row"] * row_numbers + [str(reading.ids)] * has_ids
+    check_output(output, numbers_only=not leading)
     learner = model.learner_
     n_unconverged = n_rows = 0
+    may_have_gaps = "skip" in (reading.on_bad_row, reading.missing) or reading.missing == "keep"
+    reading = replace(reading, keep_places=True)
     with open_data(data, reading, model) as stream, progress("rows", stream.total) as bar:
         named = stream.feature_names is not None or output.endswith(".parquet")
-        with open_output(output, names if named else None) as writer:
+        with open_output(output, [*leading, *names] if named else None) as writer:
             for chunk in stream:
-                responses = learner.respond(learner.check_rows(transform_rows(steps, chunk)))
-                writer.write(values(responses))
+                good: NDArray[np.bool_] = np.asarray(~np.isnan(chunk).all(axis=1))
+                rows = chunk[good]
+                prepared = transform_rows(steps, rows) if len(rows) else rows
+                responses = learner.respond(learner.check_rows(prepared))
+                found = values(responses)
+                shown = good if row_numbers else np.ones_like(good)
+                if may_have_gaps and not row_numbers:
+                    found = _in_place(found, good)
+                lead: list[Sequence[Any]] = [list(compress(stream.ids, shown))] * has_ids
+                if row_numbers:
+                    lead.insert(0, (n_rows + np.flatnonzero(shown)).tolist())
+                writer.write(found, lead)
                 bar.update(len(chunk))
                 n_rows += len(chunk)
                 n_unconverged += responses.n_unconverged
         report_bad_rows(stream)
     learner.warn_unconverged(n_unconverged, n_rows)
+
+
+def _in_place(found: "NDArray[Any]", good: "NDArray[np.bool_]") -> "NDArray[Any]":
+    """Put what was found for good rows in their places, with nothing in those of the others."""
+    import numpy as np
+
+    rows = np.zeros((len(good), *found.shape[1:]), found.dtype)
+    rows[good] = found
+    mask = np.zeros(rows.shape, bool)
+    mask[~good] = True
+    return np.ma.MaskedArray(rows, mask)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
-from hebbnmf.cli.responding import MODEL, OUTPUT, write_responses
+from hebbnmf.cli.inputs import read_fitted
+from hebbnmf.cli.responding import respond_options, write_responses
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -18,19 +18,26 @@ Examples:
   $ hebbnmf transform model.npz rows.csv | head -1
 """
 )
-@MODEL
-@data_argument
-@OUTPUT
-@read_options
-def transform(model: str, data: tuple[str, ...], output: str, reading: "ReadOptions") -> None:
+@respond_options
+def transform(
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    row_numbers: bool,
+    reading: "ReadOptions",
+    fill: str | None,
+) -> None:
     """Write the activities of all units for each row.
 
-    DATA are files, patterns, or - for standard input. Text has a line of names if DATA have one.
+    DATA are files, patterns, or - for standard input; columns are found by their names, if DATA
+    and model have some. Text has a line of names if DATA have one.
     """
-    net, steps = read_fitted(model)
+    net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(
             f"{model} has no unit, and so no response; fit with a lower --rank-penalty."
         )
     names = [f"unit{i}" for i in range(net.n_components_)]
-    write_responses(net, steps, data, reading, output, names, lambda found: found.Y)
+    write_responses(
+        (net, steps, reading), data, output, names, lambda found: found.Y, row_numbers=row_numbers
+    )

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_value
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
 
 __all__ = ["Step", "pack_step", "unpack_step"]
 
@@ -24,6 +24,7 @@ class _Step(NamedTuple):
 
 
 _STEPS = {
+    "MissingFiller": _Step(MissingFiller, ("with_mean",), {"mean_": 1, "n_present_": 1}),
     "PatchNormalizer": _Step(PatchNormalizer, ("eps",), {}),
     "StandardScaler": _Step(
         StandardScaler, ("with_mean", "with_std"), {"mean_": 1, "var_": 1, "scale_": 1}

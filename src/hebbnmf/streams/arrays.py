@@ -3,6 +3,7 @@
 import sys
 import zipfile
 from collections.abc import Generator, Iterable, Iterator
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -66,7 +67,7 @@ class NpyReader(FileReader, IndexedReader):
                 return self._slice(file, rows.start, rows.stop)
             return self._columns(file, rows) if self._by_column else self._rows(file, rows)
 
-    def _slice(self, file: IO[bytes], start: int, stop: int) -> Array:
+    def _slice(self, file: FileIO, start: int, stop: int) -> Array:
         """Read rows that follow each other."""
         block = np.empty((stop - start, self._width), self._stored)
         if not self._by_column:
@@ -77,14 +78,14 @@ class NpyReader(FileReader, IndexedReader):
             self._read_into(file, j * self.n_rows + start, column)
         return block
 
-    def _rows(self, file: IO[bytes], rows: NDArray[np.intp]) -> Array:
+    def _rows(self, file: FileIO, rows: NDArray[np.intp]) -> Array:
         """Read rows in any order."""
         block = np.empty((len(rows), self._width), self._stored)
         for i, row in enumerate(rows.tolist()):
             self._read_into(file, row * self._width, block[i])
         return block
 
-    def _columns(self, file: IO[bytes], rows: NDArray[np.intp]) -> Array:
+    def _columns(self, file: FileIO, rows: NDArray[np.intp]) -> Array:
         """Read rows in any order, of a file that holds column after column.
 
         The whole file is read for it, piece by piece: for a single number of each column the
@@ -102,12 +103,12 @@ class NpyReader(FileReader, IndexedReader):
                 block[here, j] = part[rows[here] - start]
         return block
 
-    def _read_into(self, file: IO[bytes], item: int, out: Array) -> None:
+    def _read_into(self, file: FileIO, item: int, out: Array) -> None:
         """Fill an array with the numbers of the file from number `item` on."""
         file.seek(self._start + item * self._stored.itemsize)
         view = memoryview(out.view(np.uint8).reshape(-1).data)
         while len(view):
-            n_read = file.readinto(view)  # type: ignore[attr-defined]  a raw file
+            n_read = file.readinto(view)
             if not n_read:
                 raise StreamError(
                     f"{self.name} ends before the {self.n_rows} rows that its header "

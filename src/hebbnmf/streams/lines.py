@@ -141,6 +141,7 @@ class _Recoded(io.RawIOBase):
     def __init__(self, file: BufferedIOBase, path: str, encoding: str, line_end: str) -> None:
         self._file, self._path = file, path
         self._encoding, self._line_end = encoding, line_end
+        self._ready, self._at, self._at_end = b"", 0, False
         self._begin()
 
     def readable(self) -> bool:

@@ -108,11 +108,14 @@ def open_stream(
         )
     row_bytes = n_features * np.dtype(options.dtype).itemsize
     chunk_rows = max(chunk_bytes // row_bytes // BLOCK, 1) * BLOCK
+    window = None
     if shuffle:
         seed = secrets.randbits(32) if random_state is None else int(random_state)
-        is_indexed = isinstance(reader, IndexedReader)
-        window = _WINDOW * chunk_rows
-        reader = Permuted(reader, seed) if is_indexed else Windowed(reader, seed, window)
+        if isinstance(reader, IndexedReader):
+            reader = Permuted(reader, seed)
+        else:
+            window = _WINDOW * chunk_rows
+            reader = Windowed(reader, seed, window)
     return Stream(
         reader,
         chunk_rows=chunk_rows,
@@ -120,6 +123,7 @@ def open_stream(
         limit=limit,
         allow_empty=allow_empty,
         seed_drawn=shuffle and random_state is None,
+        window_rows=window,
     )
 
 

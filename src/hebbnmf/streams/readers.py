@@ -31,6 +31,8 @@ class StreamError(ValueError):
     """A source that cannot be read as rows of finite numbers; the message says where and why."""
 
 
+# Names of columns that a message lists.
+_NAMES = 20
 # What to do about a bad row, unless its reader knows better.
 _REMEDY = "correct the row, or pass on_bad_row='skip' to leave out and count such rows"
 _REMEDY_MISSING = "fill it in, or pass missing='skip' to leave out and count such rows"
@@ -137,18 +139,18 @@ class Reader(ABC):
         options = self.options
         if options.ids is not None:
             self._id_column = self._find(options.ids, names)
-        left_out = {self._find(column, names) for column in options.drop or ()} | {self._id_column}
+        left_out = {self._find(column, names) for column in options.drop or ()}
         if options.columns is not None:
             wanted: Sequence[int | str] = options.columns
         elif options.learned is not None and names is not None:
             wanted = options.learned
             if lacking := [name for name in wanted if name not in names]:
                 raise StreamError(
-                    f"{self.name} lacks {describe(len(lacking), lacking)}, which the model learned; "
-                    f"it has {describe(width, names)}: rename them, or give other data."
+                    f"{self.name} lacks {describe(len(lacking), lacking)}, which the model "
+                    f"learned; it has {describe(width, names)}: rename them, or give other data."
                 )
         else:
-            wanted = range(width)
+            wanted = [j for j in range(width) if j != self._id_column]
         chosen = [j for c in wanted if (j := self._find(c, names)) not in left_out]
         if not chosen:
             raise StreamError(f"{self.name} has no column left to read; drop fewer of them.")
@@ -163,8 +165,10 @@ class Reader(ABC):
         """Return the number of a column."""
         known: Sequence[Any] = (names or []) if isinstance(column, str) else range(self._width)
         if column not in known:
-            listed = f"numbered 0 to {self._width - 1}" if names is None else ", ".join(names)
-            raise StreamError(f"{self.name} has no column {column!r}; its columns are {listed}.")
+            listed = describe(self._width, names)
+            if names is None:
+                listed = f"columns numbered 0 to {self._width - 1}"
+            raise StreamError(f"{self.name} has no column {column!r}; it has {listed}.")
         if known.count(column) > 1:
             raise self._ambiguous(names or [], str(column))
         return known.index(column)
@@ -202,7 +206,7 @@ class Reader(ABC):
         fine = np.isfinite(converted)
         if self.options.missing == "keep":
             fine |= np.isnan(converted)
-        good = fine.all(axis=1)
+        good: NDArray[np.bool_] = np.asarray(fine.all(axis=1))
         for i in np.flatnonzero(~good).tolist():
             j = int(fine[i].argmin())
             problem = BadRow(f"{rows[i, j]} is not finite", missing=bool(np.isnan(converted[i, j])))
@@ -326,4 +330,7 @@ def check_matrix(shape: tuple[int, ...], dtype: DType, name: str) -> None:
 
 def describe(n_features: int, names: Sequence[str] | None) -> str:
     """Return in words which columns there are, for messages."""
-    return f"the columns {', '.join(names)}" if names else f"{n_features} columns without names"
+    if not names:
+        return f"{n_features} columns without names"
+    shown = ", ".join(name or "''" for name in names[:_NAMES])
+    return f"the columns {shown}" + f", and {len(names) - _NAMES} more" * (len(names) > _NAMES)

@@ -84,7 +84,7 @@ class ParquetReader(_TableReader):
         batches = self._file.iter_batches(
             batch_size=self._batch_rows,
             row_groups=range(group, n_groups),
-            columns=self._names,
+            columns=list(dict.fromkeys(self._names)),
             use_threads=False,
         )
         return skip_rows(map(self._matrix, batches), start)

@@ -87,7 +87,8 @@ class _TextReader(FileReader):
 
     def _parse_each(self, lines: list[bytes], first: int) -> FloatArray:
         """Parse line by line and report the bad ones: slow, but overrules `_parse`."""
-        rows, ids = [], []
+        rows: list[FloatArray] = []
+        ids: list[Any] = []
         for number, line in enumerate(lines, first + 1):
             if line.isspace():
                 continue
@@ -143,6 +144,7 @@ class _TextReader(FileReader):
             return None
         names, chosen = self.feature_names, self._chosen
         columns = [names[j] if names else chosen[j] if chosen else j for j in words]
+        columns = [*(self.options.drop or ()), *columns]
         return (
             f"leave columns of text out with drop={columns}, or choose those of numbers with "
             "columns=[...]"

@@ -34,6 +34,7 @@ def train(
     every: int | None = None,
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
+    on_rows: Callable[[FloatArray], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> OnlineSNMF:
     """Learn a stream to its end, with checkpoints on the way.
@@ -58,6 +59,9 @@ def train(
         Seconds between checkpoints; 60 if neither is given.
     on_progress : callable, optional
         Called with the number of rows of each chunk learned, as a progress bar's ``update``.
+    on_rows : callable, optional
+        Called with the rows of each chunk before they are learned, as they come from
+        ``preprocessing``.
     should_stop : callable, optional
         Asked before every chunk; the training ends there once it returns True.
 
@@ -86,6 +90,8 @@ def train(
                 rows = run.next_rows()
                 if rows is None:
                     break
+                if on_rows is not None:
+                    on_rows(rows)
                 thread.submit(run.learn, rows).result()
                 if on_progress is not None:
                     on_progress(len(rows))
