@@ -890,6 +890,14 @@ def test_the_total_is_that_of_the_rows_to_come(every, kind, shuffle):
     assert ended.total == sum(map(len, ended)) == N_ROWS - 2 * BLOCK
 
 
+def test_the_total_is_known_once_an_epoch_was_read(every):
+    source, _ = every["x.csv"]
+    stream = open_stream(source, epochs=3, chunk_bytes=SMALL)
+    assert stream.total is None
+    chunks = [next(stream) for _ in range(4)]
+    assert stream.total == 3 * N_ROWS == sum(map(len, [*chunks, *stream]))
+
+
 def test_rows_left_out_are_counted_among_those_stored():
     stream = open_stream([np.eye(3)], on_bad_row="skip")
     assert stream.n_rows is None

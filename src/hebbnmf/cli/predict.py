@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   $ hebbnmf predict model.npz rows.csv -o labels.csv
-  $ hebbnmf predict model.npz rows.csv --ids a --on-bad-row skip
+  $ hebbnmf predict model.npz rows.csv --on-bad-row skip --row-numbers
   $ cat rows.csv | hebbnmf predict model.npz - | sort | uniq -c
 """
 )
