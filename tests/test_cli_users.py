@@ -202,7 +202,7 @@ def test_a_column_that_outweighs_the_others_is_named(rows):
     )
     assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", *FIT, "--scale").stderr
     write("x.csv", rows + 100)
-    assert "response to all 300 rows" in run("fit", "x.csv", "-o", "m.npz").stderr
+    assert "response to 300 of 300 rows" in run("fit", "x.csv", "-o", "m.npz").stderr
 
 
 def test_a_model_is_continued_as_if_it_had_never_stopped(rows):

@@ -22,6 +22,8 @@ _SIZES = 12
 _ROWS_TO_TELL = 10
 # Ratio of standard deviations from which on a column is said to outweigh the median one.
 _OUTWEIGHS = 10.0
+# Shares of rows that one unit stands for, and of means in the mean square, that belong together.
+_MOST, _FAR = 0.75, 0.5
 
 
 class Sample:
@@ -133,8 +135,8 @@ class Watcher:
     def summarise(self, model: "OnlineSNMF", output: str, *, as_json: bool) -> None:
         """Write what the training came to: JSON to standard output, or lines to standard error."""
         facts = _summary(model, self._sample, output)
-        if self._suggest_scale:
-            self._note("label", _about_one_label(facts))
+        if self._suggest_scale and self._sample.n_rows:
+            self._note("label", _about_one_label(facts, self._sample.rows))
         if as_json:
             click.echo(json.dumps(facts, indent=1))
             return
@@ -162,18 +164,24 @@ def _about_scales(rows: "FloatArray", names: list[str] | None) -> str | None:
         return None
     wide, usual = (repr(names[j]) if names else f"{j} (counted from 0)" for j in (widest, middle))
     return (
-        f"column {wide} varies {ratio:.3g} times as much as column {usual}, the median one, and "
+        f"column {wide} varies {ratio:.0f} times as much as column {usual}, the median one, and "
         "outweighs it; give all columns the same weight by --scale"
     )
 
 
-def _about_one_label(facts: dict[str, Any]) -> str | None:
-    """Return a warning if one unit stands for all rows, as where they are far from the origin."""
-    sizes = facts.get("unit_sizes", [])
-    n_rows = sum(sizes)
-    if n_rows < _ROWS_TO_TELL or max(sizes) < n_rows:
+def _about_one_label(facts: dict[str, Any], rows: "FloatArray") -> str | None:
+    """Return a warning if one unit stands for most rows because these are far from the origin."""
+    import numpy as np
+
+    largest = max(facts["unit_sizes"], default=0)
+    if len(rows) < _ROWS_TO_TELL or largest <= _MOST * len(rows):
+        return None
+    mean = rows.mean(axis=0, dtype=np.float64)
+    share = mean @ mean / np.einsum("ij,ij->i", rows, rows, dtype=np.float64).mean()
+    if share <= _FAR:
         return None
     return (
-        f"one unit has the strongest response to all {n_rows} rows, as where the columns are far "
-        "from zero, and so all rows in one direction; centre and standardise them by --scale"
+        f"one unit has the strongest response to {largest} of {len(rows)} rows: the columns are "
+        f"far from zero, their means are {share:.0%} of the mean square, and so all rows have "
+        "nearly one direction; centre and standardise them by --scale"
     )

@@ -9,6 +9,7 @@ import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -136,6 +137,9 @@ class Reader(ABC):
     def _set_features(self, width: int, names: list[str] | None = None) -> None:
         """Set the features: those columns of the source that the options choose."""
         self._width, self.n_features, self.feature_names = width, width, names
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for j, name in enumerate(names or []):
+            self._places[name].append(j)
         options = self.options
         if options.ids is not None:
             self._id_column = self._find(options.ids, names)
@@ -144,7 +148,7 @@ class Reader(ABC):
             wanted: Sequence[int | str] = options.columns
         elif options.learned is not None and names is not None:
             wanted = options.learned
-            if lacking := [name for name in wanted if name not in names]:
+            if lacking := [name for name in wanted if name not in self._places]:
                 raise StreamError(
                     f"{self.name} lacks {describe(len(lacking), lacking)}, which the model "
                     f"learned; it has {describe(width, names)}: rename them, or give other data."
@@ -156,37 +160,41 @@ class Reader(ABC):
             raise StreamError(f"{self.name} has no column left to read; drop fewer of them.")
         if names is not None:
             if options.columns is None:
-                self._check_names(names, chosen)
+                self._check_names([names[j] for j in chosen], chosen)
             self.feature_names = [names[j] for j in chosen]
         self.n_features = len(chosen)
         self._chosen = None if chosen == list(range(width)) else chosen
 
     def _find(self, column: int | str, names: list[str] | None) -> int:
         """Return the number of a column."""
-        known: Sequence[Any] = (names or []) if isinstance(column, str) else range(self._width)
-        if column not in known:
+        if isinstance(column, str):
+            places = self._places.get(column, [])
+        else:
+            places = [column] if 0 <= column < self._width else []
+        if not places:
             listed = describe(self._width, names)
             if names is None:
                 listed = f"columns numbered 0 to {self._width - 1}"
             raise StreamError(f"{self.name} has no column {column!r}; it has {listed}.")
-        if known.count(column) > 1:
-            raise self._ambiguous(names or [], str(column))
-        return known.index(column)
+        if len(places) > 1:
+            raise self._ambiguous(str(column))
+        return places[0]
 
     def _check_names(self, names: list[str], chosen: list[int]) -> None:
         """Refuse features that nobody chose by number, and that a name does not tell apart."""
-        for j in chosen:
-            if re.fullmatch(r"(Unnamed: \d+)?", names[j]):
+        n_of = Counter(names)
+        for name, j in zip(names, chosen, strict=True):
+            if re.fullmatch(r"(Unnamed: \d+)?", name):
                 raise StreamError(
                     f"{self.name} has a column without a name, number {j} (counted from 0), as is "
                     f"the index that pandas writes: leave it out with drop=[{j}], or choose the "
                     "columns to read with columns=[...]."
                 )
-            if [names[k] for k in chosen].count(names[j]) > 1:
-                raise self._ambiguous(names, names[j])
+            if n_of[name] > 1:
+                raise self._ambiguous(name)
 
-    def _ambiguous(self, names: list[str], name: str) -> StreamError:
-        numbers = [j for j, other in enumerate(names) if other == name]
+    def _ambiguous(self, name: str) -> StreamError:
+        numbers = self._places[name]
         return StreamError(
             f"{self.name} has {len(numbers)} columns of the name {name!r}, numbers "
             f"{', '.join(map(str, numbers))} (counted from 0): leave one out by its number, as "
