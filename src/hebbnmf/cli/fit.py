@@ -191,7 +191,8 @@ def fit(
     ):
         if begin.position is not None:
             stream.seek(begin.position)
-        total = stream.total if begin.n_rows is None else begin.n_rows * o["epochs"]
+        counted = None if begin.n_rows is None else begin.n_rows * o["epochs"]
+        total = min((n for n in (stream.total, counted) if n is not None), default=None)
         with progress("fit", total) as bar:
             watcher = Watcher(stream, bar, suggest_scale=not begin.is_scaled)
             try:
