@@ -36,8 +36,6 @@ OUTPUT = click.option(
     default="-",
     help="File to write, .csv, .tsv, .jsonl, .npy or .parquet; CSV on standard output by default.",
 )
-
-
 IDS = click.option(
     "--ids",
     metavar="COLUMN",
