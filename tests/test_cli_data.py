@@ -51,8 +51,10 @@ def run(*args, code=0, stdin=None):
     result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
     assert result.exit_code == code, result.output
     if code == 1:
-        assert len(result.stderr.splitlines()) == 1
-        assert result.stderr.startswith("Error: ")
+        # Whichever test comes first may be told that kernels are compiled.
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("Compiling")]
+        assert len(lines) == 1
+        assert lines[0].startswith("Error: ")
     return result
 
 
@@ -90,7 +92,9 @@ def run_example(line):
             ).stdout
 
 
-@pytest.mark.parametrize("command", ["fit", "transform", "predict", "info", "plot", "convert"])
+@pytest.mark.parametrize(
+    "command", ["fit", "tune", "transform", "predict", "score", "info", "plot", "convert"]
+)
 def test_every_example_in_the_help_runs(command):
     lines = examples(run(command, "--help").stdout)
     assert len(lines) >= 2
@@ -266,9 +270,9 @@ def test_a_warning_is_one_line_and_not_repeated_for_every_chunk():
     np.save("wide.npy", np.random.default_rng(0).random((200, 8192)))
     args = ["--n-components", "5", "--rank-penalty", "0", "--max-sweeps", "1", "--tol", "1e-12"]
     result = run("fit", "wide.npy", "-o", "m.npz", *args)
-    first, second = result.stderr.splitlines()
-    assert re.match(r"Warning: The responses to \d+ of 200 samples did not converge", first)
-    assert second == "m.npz: 5 units, 200 samples seen"
+    warning = r"^Warning: The responses to \d+ of 200 samples did not converge"
+    assert len(re.findall(warning, result.stderr, re.M)) == result.stderr.count("converge") == 1
+    assert "m.npz: 5 units, 200 samples seen" in result.stderr.splitlines()
 
 
 # Responses ---------------------------------------------------------------------------------------

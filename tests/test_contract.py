@@ -20,9 +20,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
 from hebbnmf import OnlineSNMF, SymNMF
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
 
 TRANSFORMERS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
+TRANSFORMERS += [MissingFiller()]
 OUTPUT_CHECKS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,

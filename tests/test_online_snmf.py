@@ -270,3 +270,35 @@ def test_cost_is_unknown_unless_tracked():
     net = OnlineSNMF().fit(GOOD)
     with pytest.raises(AttributeError, match="track_cost=True"):
         _ = net.cost_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rule"),
+    [
+        ({"tol": 1}, "tol=1 cannot be used: set it to a number above 0 and below 1"),
+        ({"n_components": 10**30}, "an integer of at least 1 and below 2\\*\\*63"),
+        ({"max_sweeps": 10**30}, "an integer of at least 1 and below 2\\*\\*63"),
+        ({"rank_penalty": 10**400}, "a finite number of at least 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(parameters, rule):
+    with pytest.raises(ValueError, match=rule):
+        OnlineSNMF(**parameters).partial_fit(np.eye(3))
+
+
+def test_large_integers_are_numbers():
+    net = OnlineSNMF(rank_penalty=10**30, memory=10**30)
+    assert net.partial_fit(np.eye(3) * 1e10).n_components_ == 3
+
+
+def test_fewer_components_than_units_are_refused():
+    net = OnlineSNMF(3).partial_fit(np.eye(3))
+    with pytest.raises(ValueError, match="n_components=2 cannot be used: 3 units are recruited"):
+        net.set_params(n_components=2).partial_fit(np.eye(3))
+    assert net.set_params(n_components=3).partial_fit(np.eye(3)).n_components_ == 3
+
+
+def test_a_bare_row_is_told_how_to_be_one():
+    net = OnlineSNMF(3).partial_fit(np.eye(3))
+    with pytest.raises(ValueError, match=r"X has shape \(3,\).*X\.reshape\(1, -1\)"):
+        net.learner_.check_rows(np.ones(3))

@@ -66,6 +66,7 @@ COMMANDS = {
     "transform": "transform model.npz rows.csv -o {}",
     "convert": "convert rows.csv {}",
     "plot": "plot model.npz --data rows.csv -o {}",
+    "tune": "tune rows.csv --n-components 2 -o {}",
 }
 
 
@@ -87,9 +88,15 @@ def test_neither_the_model_nor_what_the_shell_opens_is_an_output():
     with Path("rows.csv").open() as stdin:
         process = start("fit", "-", "-o", "rows.csv", "--force", stdin=stdin)
     assert "rows.csv: is read" in process.communicate()[1]
-    with Path("rows.csv").open("a") as stdout:
-        process = start("predict", "model.npz", "rows.csv", stdout=stdout)
-        assert "standard output: is read" in process.communicate()[1]
+    for command in (
+        "predict model.npz rows.csv",
+        "score model.npz rows.csv",
+        "tune rows.csv",
+        "fit rows.csv -o m.npz --json",
+    ):
+        with Path("rows.csv").open("a") as stdout:
+            process = start(*command.split(), stdout=stdout)
+            assert "standard output: is read" in process.communicate()[1]
 
 
 def test_a_library_call_keeps_its_inputs_too():
@@ -106,7 +113,8 @@ def test_a_library_call_keeps_its_inputs_too():
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("content", ["data", "archive", "words"])
 def test_what_a_command_did_not_write_is_replaced_only_by_force(command, content, rows):
-    target = {"plot": "other.png", "fit": "other.npz"}.get(command, "other.csv")
+    targets = {"plot": "other.png", "tune": "other.png", "fit": "other.npz"}
+    target = targets.get(command, "other.csv")
     if content == "data":
         write_csv(target, rows)
     elif content == "archive":
@@ -134,6 +142,20 @@ def test_the_same_command_may_be_given_again(command, suffix, source):
     assert "exists" in run(other, "model.npz", source, "-o", f"y.{suffix}", code=1).stderr
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("has_names", [True, False])
+@pytest.mark.parametrize("command", ["predict", "transform"])
+def test_a_command_with_ids_and_places_may_be_given_again(command, has_names, suffix, rows):
+    lines = [f"{name},{a},{b}" for name, (a, b) in zip("xyz", rows, strict=False)]
+    Path("named.csv").write_text("\n".join(["name,a,b"] * has_names + lines) + "\nbad,1,\n")
+    given = [command, "model.npz", "named.csv", "--missing", "skip", "-o", f"y.{suffix}"]
+    for options in (["--ids", "0"], ["--ids", "0", "--row-numbers"]):
+        Path(f"y.{suffix}").unlink(missing_ok=True)
+        for _ in range(2):
+            run(*given, *options)
+        assert "exists" in run(*given, "--drop", "0", code=1).stderr
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_models_and_pictures_are_replaced_and_so_are_empty_files(suffix):
     Path("m.npz").touch()
@@ -145,7 +167,7 @@ def test_models_and_pictures_are_replaced_and_so_are_empty_files(suffix):
     assert "exists" in run(*plot, code=1).stderr
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "transform", "convert", "plot"])
+@pytest.mark.parametrize("command", ["fit", "predict", "transform", "convert", "plot", "tune"])
 def test_force_is_one_option(command):
     (option,) = [p for p in main.commands[command].params if p.name == "force"]
     (same,) = [p for p in main.commands["fit"].params if p.name == "force"]

@@ -23,7 +23,7 @@ from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.persistence import ModelFileError, load, read, save
 from hebbnmf.persistence.archives import write_archive
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
 from reference import online_snmf
 
 GOLDEN = Path(__file__).parent / "data" / "format1.npz"
@@ -143,11 +143,14 @@ def test_models_without_units_are_kept(tmp_path, model):
 @pytest.mark.parametrize("with_std", [True, False])
 def test_preprocessing_is_kept_and_cannot_be_overlooked(tmp_path, with_std):
     X = sources(300)
-    steps = [StandardScaler(with_std=with_std), PatchNormalizer(0.1), ZCAWhitener(0.1)]
+    X[::7, 1] = np.nan
+    steps = [MissingFiller(with_std), StandardScaler(with_std=with_std), PatchNormalizer(0.1)]
+    steps += [ZCAWhitener(0.1)]
     Z = X
     for step in steps:
         Z = step.fit_transform(Z)
-    steps[2].partial_fit(Z)
+    steps[3].partial_fit(Z)
+    X = np.nan_to_num(X)
     fresh = ZCAWhitener(0.2).partial_fit(X)  # its whitening matrix was never asked for
     net = OnlineSNMF(4).partial_fit(Z)
     save(net, tmp_path / "net.npz", preprocessing=[*steps, fresh])

@@ -10,7 +10,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hebbnmf.datasets import extract_patches, load_natural_images
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters, transform_rows
+from hebbnmf.preprocessing import (
+    MissingFiller,
+    PatchNormalizer,
+    ZCAWhitener,
+    image_filters,
+    transform_rows,
+)
 
 
 def correlated(n_samples=200, n_features=6, seed=0):
@@ -206,3 +212,19 @@ def test_natural_patches_come_out_white():
     covariance = np.cov((Z @ strong).T, bias=True)
     np.testing.assert_allclose(covariance, np.eye(strong.shape[1]), atol=0.1)
     assert np.cov(Z.T, bias=True).trace() < 64
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 200])
+def test_missing_values_are_filled_by_what_a_stream_has_of_their_column(chunk):
+    X = correlated() + 1e6
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    X[:, 2] = np.nan
+    filler = MissingFiller()
+    for start in range(0, len(X), chunk):
+        filler.partial_fit(X[start : start + chunk])
+    means = np.r_[np.nanmean(X[:, :2], axis=0), 0.0, np.nanmean(X[:, 3:], axis=0)]
+    for with_mean, fill in ((True, means), (False, np.zeros(6))):
+        filled = filler.set_params(with_mean=with_mean).transform(X)
+        np.testing.assert_allclose(filled, np.where(np.isnan(X), fill, X), rtol=1e-12)
+    with pytest.raises(ValueError, match="with_mean='yes' cannot be used"):
+        MissingFiller("yes").fit(X)

@@ -5,7 +5,9 @@ names, labels and files stay with them.
 """
 
 import inspect
+import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,7 +24,7 @@ from hebbnmf.parameters import (
     FLAG,
     MEMORY,
     NON_NEGATIVE,
-    POSITIVE,
+    SHARE,
     check_fields,
     count_up_to,
     either,
@@ -53,7 +55,7 @@ class Settings:
     >>> Settings(tol=0.0)
     Traceback (most recent call last):
     ...
-    ValueError: tol=0.0 cannot be used: set it to a finite number above 0.
+    ValueError: tol=0.0 cannot be used: set it to a number above 0 and below 1.
     """
 
     n_components: int = parameter(8, COUNT)
@@ -66,7 +68,7 @@ class Settings:
     )
     activity_gain: float = parameter(1.0, positive_up_to(1e9))
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
-    tol: float = parameter(1e-4, POSITIVE)
+    tol: float = parameter(1e-4, SHARE)
     max_sweeps: int = parameter(1000, count_up_to(100_000))
     track_cost: bool = parameter(False, FLAG)
 
@@ -83,7 +85,7 @@ class Settings:
             threshold=(
                 RELATIVE_THRESHOLD
                 if isinstance(self.rank_penalty, str)
-                else float(np.sqrt(float(self.rank_penalty)))
+                else math.sqrt(float(self.rank_penalty))
             ),
             relative=self.rank_penalty == "auto",
             # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.
@@ -149,6 +151,11 @@ class Learner:
 
     def configure(self, settings: Settings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
+        if settings.n_components < (n_units := self.network.n_units):
+            raise ValueError(
+                f"n_components={settings.n_components} cannot be used: {n_units} units are "
+                f"recruited already; set it to at least {n_units}, or fit anew."
+            )
         if settings != self.settings:
             self.network.rules = settings.rules(self.network.dtype)
         self.settings = settings
@@ -196,12 +203,21 @@ class Learner:
 
     def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
         """Return the explained similarity, see `OnlineSNMF.score`, and the unconverged count."""
-        # The score has no scale, but its terms grow as |x|^4 and may overflow: rescale first.
-        exponent = np.frexp(np.abs(X).max())[1]
-        cost = RunningCost()
+        return self.score_chunks([X], n_jobs)
+
+    def score_chunks(
+        self, chunks: Iterable[FloatArray], n_jobs: int | None = None
+    ) -> tuple[float, int]:
+        """Return the same as `score` for rows that come in chunks."""
+        cost, exponent = RunningCost(), 0
         n_unconverged = 0
-        for start in range(0, len(X), _FROZEN_BATCH):
-            rows = X[start : start + _FROZEN_BATCH]
+        for rows in (X[i : i + _FROZEN_BATCH] for X in chunks for i in _batch_starts(X)):
+            # The score has no scale, but its terms grow as |x|^4 and may overflow: rescale.
+            if (largest := np.abs(rows).max()) > 0:
+                own = int(np.frexp(largest)[1])
+                if not cost.triangle.any() or own > exponent:
+                    cost.triangle = np.ldexp(cost.triangle, exponent - own)
+                    exponent = own
             responses = self.respond(rows, n_jobs)
             cost.update(np.ldexp(rows, -exponent), np.ldexp(responses.Y, -exponent))
             n_unconverged += responses.n_unconverged
@@ -234,6 +250,10 @@ class Learner:
             warn_user(f"No unit was recruited: {reason}.", UserWarning)
 
 
+def _batch_starts(X: FloatArray) -> range:
+    return range(0, len(X), _FROZEN_BATCH)
+
+
 def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
     """Return X as C-contiguous rows of a dtype, or raise ValueError.
 
@@ -241,7 +261,11 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
     """
     rows: FloatArray = np.asarray(X, order="C")
     if rows.ndim != 2:
-        raise ValueError(f"X has {rows.ndim} dimensions: give rows of features.")
+        shape = "(1, -1)" if rows.ndim == 1 else "(n_samples, n_features)"
+        raise ValueError(
+            f"X has shape {rows.shape}, but rows of features are needed: reshape "
+            f"{'one sample' if rows.ndim == 1 else 'it'} by X.reshape{shape}."
+        )
     if rows.dtype != dtype:
         with np.errstate(over="ignore"):  # infinity is refused below
             rows = rows.astype(dtype)

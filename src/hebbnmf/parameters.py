@@ -86,6 +86,10 @@ _LEAST_SHARE = 1e-12
 # Some way below the largest integers, so that kernels can count on.
 COUNT = count_up_to(10**15)
 POSITIVE = Rule("a finite number above 0", lambda value: _is_between(value, 0.0) and value != 0)
+SHARE = Rule(
+    "a number above 0 and below 1",
+    lambda value: _is_between(value, 0.0, 1.0) and value not in (0, 1),
+)
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_between(value, 0.0))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(

@@ -18,9 +18,9 @@ from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.parameters import NON_NEGATIVE, check_parameter
+from hebbnmf.parameters import FLAG, NON_NEGATIVE, check_parameter
 
-__all__ = ["PatchNormalizer", "ZCAWhitener", "image_filters", "transform_rows"]
+__all__ = ["MissingFiller", "PatchNormalizer", "ZCAWhitener", "image_filters", "transform_rows"]
 
 _FLOATS = [np.float64, np.float32]
 _ROWS_AT_ONCE = 8192
@@ -37,6 +37,92 @@ class _FloatTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class MissingFiller(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill in missing values, NaN, by the mean of their column or by zero.
+
+    As `sklearn.impute.SimpleImputer`, but the means can be learned from a stream.
+
+    Parameters
+    ----------
+    with_mean : bool, default=True
+        Whether to fill in means; zeros if not.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Mean of the values of each column that are there; 0 where none is.
+    n_present_ : ndarray of shape (n_features,)
+        Number of these values.
+    n_samples_seen_, n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import MissingFiller
+    >>> MissingFiller().fit_transform([[1.0, np.nan], [3.0, 5.0], [np.nan, 7.0]])
+    array([[1., 6.],
+           [3., 5.],
+           [2., 7.]])
+    """
+
+    def __init__(self, with_mean: bool = True) -> None:
+        self.with_mean = with_mean
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Learn the means; earlier samples are forgotten.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples, with NaN for missing values.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : MissingFiller
+        """
+        return self._learn(X, reset=True)
+
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Add a chunk of samples, of one row or many, to those seen; otherwise as `fit`."""
+        return self._learn(X, reset=not hasattr(self, "n_samples_seen_"))
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Return the samples with every value filled in."""
+        check_is_fitted(self)
+        samples = self._validate(X, reset=False)
+        fill = self.mean_.astype(samples.dtype) if self.with_mean else samples.dtype.type(0)
+        return np.where(np.isnan(samples), fill, samples)
+
+    def _learn(self, X: ArrayLike, *, reset: bool) -> Self:
+        check_parameter("with_mean", self.with_mean, FLAG)
+        samples = self._validate(X, reset=reset)
+        if reset:
+            self.n_samples_seen_ = 0
+            self.mean_ = np.zeros(self.n_features_in_)
+            self.n_present_ = np.zeros(self.n_features_in_)
+        present = ~np.isnan(samples)
+        self.n_samples_seen_ += len(samples)
+        self.n_present_ = self.n_present_ + present.sum(axis=0)
+        deviations = np.where(present, samples - self.mean_, 0.0).sum(axis=0)
+        self.mean_ = self.mean_ + deviations / np.maximum(self.n_present_, 1)
+        return self
+
+    def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        return np.asarray(
+            validate_data(self, X, dtype=_FLOATS, reset=reset, ensure_all_finite="allow-nan")
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

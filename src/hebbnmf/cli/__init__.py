@@ -1,13 +1,19 @@
 """The command `hebbnmf`. Imports that take seconds wait inside the commands."""
 
+import ast
+import csv
+import io
 import logging
+import re
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import click
 
+from hebbnmf import __version__
 from hebbnmf.cli.convert import convert
 from hebbnmf.cli.demo import demo
 from hebbnmf.cli.fit import fit
@@ -16,20 +22,40 @@ from hebbnmf.cli.messages import printable, say
 from hebbnmf.cli.plot import plot
 from hebbnmf.cli.predict import predict
 from hebbnmf.cli.reproduce import reproduce
+from hebbnmf.cli.score import score
 from hebbnmf.cli.signals import Interrupts
 from hebbnmf.cli.transform import transform
+from hebbnmf.cli.tune import tune
 
 __all__ = ["main"]
 
+# A column in the messages of the library: its number, or its name as Python writes it.
+_COLUMN = r"""(?:\d+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 # Messages of the library name its parameters; here they are options.
-_OPTIONS = {
-    "on_bad_row='skip'": "--on-bad-row skip",
-    "pass format,": "pass --format,",
-    "pass width,": "pass --width,",
-    "in this order, by columns": "in this order, by --columns",
-    "with resume,": "with --resume,",
-    "force=True": "--force",
-}
+_OPTIONS: list[tuple[str, Callable[[re.Match[str]], str]]] = [
+    (
+        rf"\b(columns|drop)=\[({_COLUMN}(?:, {_COLUMN})*|\.\.\.)\]",
+        lambda m: f"--{m[1]} {_listed(m[2])}",
+    ),
+    (r"\bon_bad_row='skip'", lambda _: "--on-bad-row skip"),
+    (
+        r"\bmissing='skip' to leave out and count such rows",
+        lambda _: "--missing skip, mean or zero",
+    ),
+    (
+        r"\b(delimiter|decimal|encoding)=('[^']*')",
+        lambda m: f"--{m[1]} {_quoted(ast.literal_eval(m[2]))}",
+    ),
+    (r"\bheader=(True|False)", lambda m: "--header" if m[1] == "True" else "--no-header"),
+    (
+        r"\b([a-z_]+)=(\S+) cannot be used",
+        lambda m: f"--{m[1].replace('_', '-')} {m[2]} cannot be used",
+    ),
+    (r"pass (format|width),", lambda m: f"pass --{m[1]},"),
+    (r"in this order, by columns", lambda _: "in this order, by --columns"),
+    (r"with resume,", lambda _: "with --resume,"),
+    (r"\bforce=True", lambda _: "--force"),
+]
 
 
 class _Command(click.Group):
@@ -61,6 +87,7 @@ Completion of commands and options, for bash (or zsh, fish):
   eval "$(_HEBBNMF_COMPLETE=bash_source hebbnmf)"
 """,
 )
+@click.version_option(__version__, prog_name="hebbnmf")
 @click.option("--debug", is_flag=True, help="Show where in the code an error arose.")
 def main(debug: bool) -> None:  # noqa: ARG001  Read by the group itself.
     """Online clustering and sparse feature discovery with a Hebbian/anti-Hebbian network."""
@@ -68,7 +95,7 @@ def main(debug: bool) -> None:  # noqa: ARG001  Read by the group itself.
     logging.getLogger("hebbnmf").addHandler(logging.NullHandler())
 
 
-for _command in (fit, transform, predict, info, plot, convert, reproduce, demo):
+for _command in (fit, tune, transform, predict, score, info, plot, convert, reproduce, demo):
     main.add_command(_command)
 
 
@@ -79,9 +106,27 @@ def _one_line(error: Exception) -> str:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
-    for phrase, option in _OPTIONS.items():
-        text = text.replace(phrase, option)
-    return printable(" ".join(" ".join([text, *getattr(error, "__notes__", [])]).split()))
+    return printable(_in_options(" ".join([text, *getattr(error, "__notes__", [])])))
+
+
+def _in_options(text: str) -> str:
+    """Write a message of the library in one line, with options for parameters."""
+    for pattern, option in _OPTIONS:
+        text = re.sub(pattern, option, text)
+    return " ".join(text.split())
+
+
+def _listed(text: str) -> str:
+    """Write the items of a list of columns as an option takes them."""
+    if text == "...":
+        return "LIST"
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(ast.literal_eval(f"[{text}]"))
+    return _quoted(line.getvalue())
+
+
+def _quoted(text: str) -> str:
+    return {"\t": "tab", " ": "space"}.get(text) or shlex.quote(text)
 
 
 @contextmanager
@@ -90,7 +135,7 @@ def _short_warnings() -> Iterator[None]:
     shown = set()
 
     def show(message: Warning | str, *_: object) -> None:
-        if (text := " ".join(str(message).split())) not in shown:
+        if (text := _in_options(str(message))) not in shown:
             shown.add(text)
             say(f"Warning: {text}", err=True)
 

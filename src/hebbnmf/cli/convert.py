@@ -6,6 +6,7 @@ import click
 
 from hebbnmf.cli.inputs import PATH, progress, read_options, report_bad_rows
 from hebbnmf.cli.outputs import FORCE, check_rows_output, open_output
+from hebbnmf.cli.preparing import fitted_steps
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -22,23 +23,27 @@ Examples:
 @click.argument("target", metavar="OUT", type=PATH)
 @FORCE
 @read_options
-def convert(source: str, target: str, force: bool, reading: "ReadOptions") -> None:
+def convert(
+    source: str, target: str, force: bool, reading: "ReadOptions", fill: str | None
+) -> None:
     """Write rows in another format, which the suffix of OUT names.
 
     IN may be a file, a pattern or - for standard input; OUT a .csv, .tsv, .jsonl, .npy or
     .parquet file, or - for CSV on standard output. A .npy file of numbers trains fastest. An OUT
     that exists is replaced only with --force.
     """
+    from hebbnmf.preprocessing import transform_rows
     from hebbnmf.streams import open_stream
 
-    # Rows converted before cannot be told from other data.
-    check_rows_output(target, [source], force=force, is_own=lambda _: False)
+    # Rows converted before cannot be told from other data, so that none may be replaced.
+    check_rows_output(target, [source], force=force)
+    steps, _ = fitted_steps([source], reading, fill=fill, learnable=False)
     with open_stream([source], options=reading, learnable=False) as stream:
         with (
             progress("convert", stream.total) as bar,
             open_output(target, stream.feature_names) as writer,
         ):
             for chunk in stream:
-                writer.write(chunk)
+                writer.write(transform_rows(steps, chunk))
                 bar.update(len(chunk))
         report_bad_rows(stream)

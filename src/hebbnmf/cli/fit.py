@@ -1,33 +1,37 @@
 """The command `fit`: learn from files and pipes."""
 
 import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from hebbnmf.cli.compiling import compile_notice
 from hebbnmf.cli.inputs import (
     PATH,
     data_argument,
     options,
     progress,
+    read_fitted,
     read_options,
     report_bad_rows,
 )
 from hebbnmf.cli.messages import say
 from hebbnmf.cli.outputs import FORCE, check_output
+from hebbnmf.cli.preparing import SCALE, WHITEN, filling, fitted_steps
 from hebbnmf.cli.signals import Interrupts
+from hebbnmf.cli.summary import Watcher
 
 if TYPE_CHECKING:
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
-    from hebbnmf.streams import ReadOptions
+    from hebbnmf.streams import ReadOptions, Stream
 
 Options = dict[str, Any]  # values of the options, by name
 
 
-def _penalty(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+def parse_penalty(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    """Return a penalty, a number or "auto"."""
     return text if text == "auto" else click.FloatRange(min=0)(text, param, ctx)
 
 
@@ -42,25 +46,26 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str) -> float | No
     return memory
 
 
-_COUNT = click.IntRange(min=1)
+MEMORY = click.option(
+    "--memory",
+    callback=_memory,
+    default="0.1",
+    metavar="NUMBER|all",
+    help="What is remembered: a number of samples, a share of the stream below 1, or all.",
+)
+_COUNT = click.IntRange(min=1, max=10**15)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
-        callback=_penalty,
+        callback=parse_penalty,
         default="auto",
         metavar="NUMBER|auto",
         help="Price of a further unit, on the scale of |x|^4; with auto the scale of the data "
         "plays no part.",
     ),
-    click.option(
-        "--memory",
-        callback=_memory,
-        default="0.1",
-        metavar="NUMBER|all",
-        help="What is remembered: a number of samples, a share of the stream below 1, or all.",
-    ),
+    MEMORY,
     click.option("--recycle", is_flag=True, help="Let new units replace weak ones."),
     click.option(
         "--initial-activity",
@@ -81,14 +86,19 @@ _OPTIONS = (
     ),
     click.option(
         "--tol",
-        type=_POSITIVE,
+        type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
         default=1e-4,
         help="A response is final when no unit moves by more, relative to the strongest.",
     ),
     click.option("--max-sweeps", type=_COUNT, default=1000, help="Bound on the sweeps."),
     click.option("--track-cost", is_flag=True, help="Keep account of the cost (9); takes longer."),
     click.option("--epochs", type=_COUNT, default=1, help="Passes over DATA."),
-    click.option("--shuffle", is_flag=True, help="Present the rows of each epoch in random order."),
+    click.option(
+        "--shuffle",
+        is_flag=True,
+        help="Present the rows of each epoch in random order: those of .npy and HDF5 in any; those "
+        "of text, Parquet and Arrow within windows of about 64 MB, since they are read in order.",
+    ),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of that order."),
     click.option("--limit", type=_COUNT, help="Stop after this many rows, all epochs together."),
     click.option(
@@ -97,8 +107,8 @@ _OPTIONS = (
         help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
         "then save.",
     ),
-    click.option("--scale", is_flag=True, help="Standardise each column first in a separate pass."),
-    click.option("--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."),
+    SCALE,
+    WHITEN,
     click.option(
         "--checkpoint",
         type=PATH,
@@ -115,6 +125,15 @@ _OPTIONS = (
         is_flag=True,
         help="Continue from the checkpoint: the same command again, with this flag.",
     ),
+    click.option(
+        "--continue",
+        "continued",
+        type=PATH,
+        metavar="MODEL",
+        help="Begin with a model file instead of a new model: its units, preprocessing and "
+        "parameters, but those given here.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON to stdout."),
 )
 
 
@@ -123,6 +142,7 @@ _OPTIONS = (
 Examples:
   $ hebbnmf fit rows.csv -o model.npz --n-components 3 --scale
   $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
+  $ hebbnmf fit day2.csv -o model.npz --continue model.npz
   $ cat rows.csv | hebbnmf fit - -o model.npz --rank-penalty 0.1
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --every 100
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --resume
@@ -135,7 +155,13 @@ Examples:
 @read_options
 @click.pass_context
 def fit(
-    ctx: click.Context, /, data: tuple[str, ...], output: str, reading: "ReadOptions", **o: Any
+    ctx: click.Context,
+    /,
+    data: tuple[str, ...],
+    output: str,
+    reading: "ReadOptions",
+    fill: str | None,
+    **o: Any,
 ) -> None:
     """Learn from the rows of DATA, and write a model file.
 
@@ -147,49 +173,51 @@ def fit(
     from hebbnmf.training import train
 
     _check_outputs(data, output, o)
-    position = None
-    if o["resume"]:
-        model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
-    else:
-        model, steps = _new_model(o), _fitted_steps(data, reading, o)
-    n_before = _n_seen(model)
+    begin = _begin(ctx, data, reading, fill, o)
+    model, n_before = begin.model, begin.n_learned()
     interrupts = ctx.ensure_object(Interrupts)
     interrupts.saves, interrupted = True, False
-    with open_stream(
-        list(data),
-        options=reading,
-        shuffle=o["shuffle"],
-        random_state=o["seed"],
-        epochs=o["epochs"],
-        limit=_rows_left(model, o["limit"]),
-        follow=o["watch"],
-    ) as stream:
-        with progress("fit", stream.total) as bar:
+    with (
+        compile_notice(),
+        open_stream(
+            list(data),
+            options=begin.reading,
+            shuffle=o["shuffle"],
+            random_state=o["seed"],
+            epochs=o["epochs"],
+            limit=begin.rows_left(o["limit"]),
+            follow=o["watch"],
+        ) as stream,
+    ):
+        with progress("fit", begin.total(stream, o["epochs"])) as bar:
+            watcher = Watcher(stream, bar, suggest_scale=not begin.is_scaled)
             try:
                 train(
                     model,
                     stream,
-                    preprocessing=steps,
+                    preprocessing=begin.steps,
                     checkpoint=o["checkpoint"],
-                    position=position,
+                    position=begin.position,
                     force=o["force"],
                     every=o["every"],
                     every_seconds=o["every_seconds"],
-                    on_progress=bar.update,
+                    on_progress=watcher.on_progress,
+                    on_rows=watcher.on_rows,
                     should_stop=interrupts.should_stop,
                 )
             except KeyboardInterrupt:
                 interrupted = True
             except Exception as error:
-                if _n_seen(model) > n_before:
+                n_learned = begin.n_learned()
+                if n_learned > n_before:
                     if o["watch"]:
-                        _save(model, steps, output)
-                    error.add_note(f"{_n_seen(model)} rows are learned: {_kept(output, model, o)}.")
+                        _save(begin, watcher, output, o)
+                    error.add_note(f"{n_learned} rows are learned: {_kept(output, model, o)}.")
                 raise
         report_bad_rows(stream)
     interrupted = interrupted or interrupts.should_stop()
     if not interrupted or _is_watched(model, o):
-        _save(model, steps, output)
+        _save(begin, watcher, output, o)
     if interrupted:
         say(f"Interrupted: {_kept(output, model, o)}.", err=True)
         ctx.exit(interrupts.exit_code)
@@ -201,17 +229,18 @@ def _check_outputs(data: Sequence[str], output: str, o: Options) -> None:
     from hebbnmf.training import check_checkpoint
 
     check_output(output, data, force=o["force"], is_own=is_archive)
+    if o["as_json"]:
+        check_output("-", data)
     if o["checkpoint"] is not None:
-        files, is_new = source_files(list(data)), not o["resume"]
-        check_checkpoint(o["checkpoint"], files, is_new=is_new, force=o["force"])
+        files = source_files([*data, *filter(None, [o["continued"]])])
+        check_checkpoint(o["checkpoint"], files, is_new=not o["resume"], force=o["force"])
 
 
-def _save(model: "OnlineSNMF", steps: "list[Step]", output: str) -> None:
+def _save(begin: "_Begin", watcher: Watcher, output: str, o: Options) -> None:
     from hebbnmf.persistence import save
 
-    save(model, output, preprocessing=steps)
-    units, seen = model.n_components_, model.n_samples_seen_
-    say(f"{output}: {units} units, {seen} samples seen", err=True)
+    save(begin.model, output, preprocessing=begin.steps)
+    watcher.summarise(begin.model, output, as_json=o["as_json"])
 
 
 def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
@@ -223,11 +252,10 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
-    one_pass_source = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
-    if one_pass_source is not None and (o["whiten"] or o["scale"]) and not o["resume"]:
+    if o["continued"] is not None and (o["scale"] or o["whiten"]):
         raise click.UsageError(
-            f"{'standard input' if one_pass_source == '-' else one_pass_source} can be read only "
-            "once, but --whiten and --scale take separate passes: write the rows to a file first."
+            f"--continue keeps the preprocessing of {o['continued']}: leave out --scale and "
+            "--whiten, or fit a new model."
         )
 
 
@@ -237,38 +265,85 @@ def _are_one_file(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
+class _Begin(NamedTuple):
+    """What a training begins with."""
+
+    model: "OnlineSNMF"
+    steps: "list[Step]"
+    reading: "ReadOptions"
+    position: dict[str, Any] | None = None
+    n_rows: int | None = None  # rows of an epoch, if a pass has counted them
+    n_before: int = 0  # samples that the model had seen before this training began
+
+    def n_learned(self) -> int:
+        """Return how many rows this training has learned, before it was resumed too."""
+        n_seen = self.model.n_samples_seen_ if self.model.__sklearn_is_fitted__() else 0
+        return n_seen - self.n_before
+
+    def rows_left(self, limit: int | None) -> int | None:
+        """Return how many rows a limited training may still learn."""
+        return None if limit is None else max(limit - self.n_learned(), 0)
+
+    def total(self, stream: "Stream", epochs: int) -> int | None:
+        """Return the number of rows to come; None where it is known only as they come."""
+        if self.position is not None:  # which the training will seek
+            return None
+        counted = None if self.n_rows is None else self.n_rows * epochs
+        return min((n for n in (stream.total, counted) if n is not None), default=None)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Return whether columns come standardised or whitened."""
+        return any(type(step).__name__ in ("StandardScaler", "ZCAWhitener") for step in self.steps)
+
+
+def _begin(
+    ctx: click.Context,
+    data: Sequence[str],
+    reading: "ReadOptions",
+    fill: str | None,
+    o: Options,
+) -> _Begin:
+    """Begin anew, with a model file, or where a checkpoint stands."""
+    from dataclasses import replace
+
+    if o["continued"] is None and not o["resume"]:
+        steps, n_rows = fitted_steps(
+            data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
+        )
+        return _Begin(_new_model(o), steps, reading, n_rows=n_rows)
+    n_before = 0
+    if o["continued"] is not None:
+        model, steps, reading = read_fitted(o["continued"], reading, fill)
+        model.set_params(**_given(ctx, model.get_params()), **_order(o))
+        n_before = model.n_samples_seen_
+    position = None
+    if o["resume"]:
+        model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
+        if reading.missing == "raise" and filling(steps) is not None:
+            reading = replace(reading, missing="keep")
+    return _Begin(model, steps, reading, position, n_before=n_before)
+
+
+def _given(ctx: click.Context, names: Iterable[str]) -> Options:
+    """Return the options of these names that were given on the command line."""
+    line = click.core.ParameterSource.COMMANDLINE
+    known = set(names) & ctx.params.keys()
+    return {name: ctx.params[name] for name in known if ctx.get_parameter_source(name) == line}
+
+
+def _order(o: Options) -> Options:
+    """Return the parameters of the order in which rows are presented."""
+    return {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
+
+
 def _new_model(o: Options) -> "OnlineSNMF":
     from dataclasses import fields
 
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.learner import Settings
 
-    order = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
-    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **order)
-
-
-def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "list[Step]":
-    """Fit the preprocessing, by one pass over the data for each step."""
-    if not (o["scale"] or o["whiten"]):
-        return []
-    from sklearn.preprocessing import StandardScaler
-
-    from hebbnmf.preprocessing import ZCAWhitener, transform_rows
-    from hebbnmf.streams import open_stream
-
-    steps: list[Step] = []
-    for wanted, step in ((o["scale"], StandardScaler()), (o["whiten"], ZCAWhitener())):
-        if not wanted:
-            continue
-        with (
-            open_stream(list(data), options=reading, limit=o["limit"]) as stream,
-            progress(type(step).__name__, stream.total) as bar,
-        ):
-            for chunk in stream:
-                step.partial_fit(transform_rows(steps, chunk))
-                bar.update(len(chunk))
-        steps.append(step)
-    return steps
+    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **_order(o))
 
 
 def _read_checkpoint(
@@ -281,24 +356,15 @@ def _read_checkpoint(
     kinds = {type(step).__name__ for step in steps}
     stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
-    # A larger --epochs is allowed: training continues after the last one.
-    for name in stored.keys() & ctx.params.keys():
-        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and ctx.params[name] != stored[name]:
+    stored["missing"] = filling(steps)
+    # A larger --epochs is allowed: training continues after the last one. So are further skips.
+    for name, value in _given(ctx, stored).items():
+        if value not in (stored[name], "skip"):
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is {ctx.params[name]!r}, but {path} was made with "
+                f"--{name.replace('_', '-')} is {value!r}, but {path} was made with "
                 f"{stored[name]!r}; resume it as it was begun."
             )
     return model, steps, position
-
-
-def _n_seen(model: "OnlineSNMF") -> int:
-    return model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
-
-
-def _rows_left(model: "OnlineSNMF", limit: int | None) -> int | None:
-    """Return how many rows a limited training may still learn."""
-    return None if limit is None else max(limit - _n_seen(model), 0)
 
 
 def _is_watched(model: "OnlineSNMF", o: Options) -> bool:

@@ -1,11 +1,13 @@
 """What the commands read: the options that say how, the streams they open, and models."""
 
+import csv
 from collections.abc import Callable, Sequence
 from functools import reduce, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hebbnmf.cli.compiling import compile_notice
 from hebbnmf.cli.messages import say
 
 if TYPE_CHECKING:
@@ -37,13 +39,35 @@ def _formats() -> tuple[str, ...]:
     return known_formats()
 
 
-def _columns(
+def parse_column(
     _ctx: click.Context, _param: click.Parameter, text: str | None
-) -> list[int | str] | None:
+) -> int | str | None:
+    """Return a column by number, if the text is one, or by name."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _columns(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> list[int | str | None] | None:
     if text is None:
         return None
-    fields = [field.strip() for field in text.split(",")]
-    return [int(field) if field.isdecimal() else field for field in fields]
+    fields = next(csv.reader([text], skipinitialspace=True))
+    return [parse_column(ctx, param, field.strip()) for field in fields]
+
+
+def _delimiter(_ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    text = {"tab": "\t", "\\t": "\t", "space": " "}.get(text or "", text)
+    if text is not None and (len(text) != 1 or text in '"\r\n'):
+        raise click.BadParameter(f"{text!r} is not one character, tab or space.")
+    return text
+
+
+def _encoding(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
+    try:
+        "".encode(text)
+    except (LookupError, ValueError) as error:
+        raise click.BadParameter(f"{text!r} is not an encoding that Python knows.") from error
+    return text
 
 
 _READ_OPTIONS = (
@@ -54,9 +78,40 @@ _READ_OPTIONS = (
         help="Columns to read, by name or by number from 0, with commas between them.",
     ),
     click.option(
+        "--drop",
+        metavar="LIST",
+        callback=_columns,
+        help="Columns to leave out, as for --columns: an index, or text.",
+    ),
+    click.option(
         "--header/--no-header",
         default=None,
         help="Whether CSV and TSV begin with a line of names; detected by default.",
+    ),
+    click.option(
+        "--delimiter",
+        metavar="SIGN",
+        callback=_delimiter,
+        help="What separates fields, also tab or space; by default a comma in CSV, a tab in TSV.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        default=".",
+        help="The sign before the decimals of a number in CSV and TSV.",
+    ),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        callback=_encoding,
+        default="utf-8",
+        help="Encoding of text, such as latin-1 or utf-16.",
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["skip", "mean", "zero"]),
+        help="Leave out rows with missing values (empty, NaN, NA, null), or fill these in; a model "
+        "remembers how it was trained. By default they are bad rows.",
     ),
     click.option(
         "--format",
@@ -92,17 +147,23 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 def read_options(command: Command) -> Command:
-    """Give a command the options that say how data are read, as one argument `reading`."""
+    """Give a command the options that say how data are read, as one argument `reading`.
+
+    A further one, `fill`, says how missing values are filled in: "mean", "zero" or not at all.
+    """
 
     @wraps(command)
-    def wrapped(*args: object, header: bool | None, **others: object) -> None:
+    def wrapped(*args: object, header: bool | None, missing: str | None, **others: object) -> None:
         from dataclasses import fields
 
         from hebbnmf.streams import ReadOptions
 
+        fill = missing if missing in ("mean", "zero") else None
         others["header"] = "auto" if header is None else header
-        chosen: dict[str, Any] = {f.name: others.pop(f.name) for f in fields(ReadOptions)}
-        command(*args, reading=ReadOptions(**chosen), **others)
+        others["missing"] = "keep" if fill else (missing or "raise")
+        names = [field.name for field in fields(ReadOptions) if field.name in others]
+        chosen: dict[str, Any] = {name: others.pop(name) for name in names}
+        command(*args, reading=ReadOptions(**chosen), fill=fill, **others)
 
     return options(*_READ_OPTIONS)(wrapped)
 
@@ -118,18 +179,23 @@ def open_data(
     """Open rows for a fitted model; refuse columns that are not those it learned."""
     from hebbnmf.streams import open_stream
 
+    click.get_current_context().with_resource(compile_notice())
     stream = open_stream(list(data), options=reading, limit=limit)
     stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
     return stream
 
 
-def read_fitted(path: str) -> tuple["OnlineSNMF", "list[Step]"]:
-    """Read a model that can respond, and its preprocessing."""
+def read_fitted(
+    path: str, reading: "ReadOptions", fill: str | None
+) -> tuple["OnlineSNMF", "list[Step]", "ReadOptions"]:
+    """Read a model that can respond, its preprocessing, and how its data are to be read."""
+    from dataclasses import replace
+
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence import read
 
     file = read(path)
-    model = file.model
+    model, steps = file.model, file.preprocessing
     if not isinstance(model, OnlineSNMF):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, which cannot respond to new samples; "
@@ -137,7 +203,33 @@ def read_fitted(path: str) -> tuple["OnlineSNMF", "list[Step]"]:
         )
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"{path} holds a model that has learned nothing yet.")
-    return model, file.preprocessing
+    steps, fills = _fill_in(path, steps, fill, model.n_features_in_)
+    if fills and reading.missing == "raise":
+        reading = replace(reading, missing="keep")
+    names = getattr(model, "feature_names_in_", None)
+    return model, steps, replace(reading, learned=None if names is None else tuple(names))
+
+
+def _fill_in(
+    path: str, steps: "list[Step]", fill: str | None, n_features: int
+) -> tuple["list[Step]", bool]:
+    """Fill in missing values as asked for, or as the model was trained; say whether any are."""
+    import numpy as np
+
+    from hebbnmf.preprocessing import MissingFiller
+
+    filler = next((step for step in steps if isinstance(step, MissingFiller)), None)
+    if filler is None and fill == "mean":
+        raise click.UsageError(
+            f"--missing mean: {path} has learned no means to fill in; fit it with --missing mean, "
+            "or take --missing zero or skip."
+        )
+    if filler is None and fill == "zero":
+        filler = MissingFiller().fit(np.zeros((1, n_features)))
+        steps = [filler, *steps]
+    if filler is not None and fill is not None:
+        filler.with_mean = fill == "mean"
+    return steps, filler is not None
 
 
 def report_bad_rows(stream: "Stream") -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,8 +27,15 @@ FORCE = click.option(
 )
 
 
+# Columns to the left of the numbers, such as names of rows.
+Lead = Sequence[Sequence[Any]]
+
+
 class Writer(ABC):
-    """Rows to an open file, chunk by chunk; text has names of columns where they are given."""
+    """Rows to an open file, chunk by chunk; text has names of columns where they are given.
+
+    A masked array has empty places: text has nothing there, JSON and Parquet null, `.npy` NaN.
+    """
 
     needs_file = False  # goes back in what it wrote, so that a pipe will not do
 
@@ -37,7 +44,7 @@ class Writer(ABC):
         self._names = names
 
     @abstractmethod
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write an array of rows; an array of one dimension is one column."""
 
     def finish(self) -> None:  # noqa: B027  Text needs no end.
@@ -59,18 +66,30 @@ class DelimitedWriter(Writer):
             csv.writer(line, delimiter=self.delimiter, lineterminator="\n").writerow(names)
             file.write(line.getvalue().encode())
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write one line for each row."""
-        texts = (map(_shortest(rows), row) for row in rows.reshape(len(rows), -1).tolist())
-        self._file.write("".join(self.delimiter.join(row) + "\n" for row in texts).encode())
+        shortest = _shortest(rows)
+        numbers = rows.reshape(len(rows), -1).tolist()
+        if not lead and not hasattr(rows, "mask"):
+            texts = (map(shortest, row) for row in numbers)
+            self._file.write("".join(self.delimiter.join(row) + "\n" for row in texts).encode())
+            return
+        lines = io.StringIO()
+        csv.writer(lines, delimiter=self.delimiter, lineterminator="\n").writerows(
+            [*first, *("" if value is None else shortest(value) for value in row)]
+            for first, row in zip(_by_row(lead, len(rows)), numbers, strict=True)
+        )
+        self._file.write(lines.getvalue().encode())
 
 
 class JsonWriter(Writer):
     """JSON lines: lists, or objects where columns have names."""
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write one line for each row."""
-        samples: list[Any] = rows.reshape(len(rows), -1).tolist()
+        numbers = rows.reshape(len(rows), -1).tolist()
+        first = _by_row(lead, len(rows))
+        samples: list[Any] = [[*a, *b] for a, b in zip(first, numbers, strict=True)]
         if self._names is not None:
             samples = [dict(zip(self._names, row, strict=True)) for row in samples]
         self._file.write("".join(json.dumps(row) + "\n" for row in samples).encode())
@@ -82,8 +101,13 @@ class NpyWriter(Writer):
     needs_file = True
     _n_rows = 0
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:  # noqa: ARG002  Refused before.
         """Write rows as they are in memory."""
+        mask = getattr(rows, "mask", None)
+        if mask is not None:
+            rows = rows.astype(f"f{rows.itemsize}")
+            rows[mask] = float("nan")
+            rows = getattr(rows, "data", rows)
         self._n_rows += len(rows)
         if self._n_rows == len(rows):
             self._write_header(rows)
@@ -110,7 +134,7 @@ class ParquetWriter(Writer):
     needs_file = True
     _table: Any = None
 
-    def write(self, rows: "Rows") -> None:
+    def write(self, rows: "Rows", lead: Lead = ()) -> None:
         """Write a group of rows."""
         try:
             import pyarrow
@@ -121,7 +145,12 @@ class ParquetWriter(Writer):
             ) from error
         columns = rows.reshape(len(rows), -1).T
         names = self._names or [f"column{j}" for j in range(len(columns))]
-        batch = pyarrow.table([pyarrow.array(column) for column in columns], names=names)
+        kinds = [None] * len(names) if self._table is None else self._table.schema.types
+        arrays = [pyarrow.array(c, type=kind) for c, kind in zip(lead, kinds, strict=False)]
+        for column in columns:
+            mask = getattr(column, "mask", None)
+            arrays.append(pyarrow.array(getattr(column, "data", column), mask=mask))
+        batch = pyarrow.table(arrays, names=names)
         if self._table is None:
             self._table = parquet.ParquetWriter(self._file, batch.schema)
         self._table.write_table(batch)
@@ -174,7 +203,11 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
 
 
 def check_output(
-    path: str, inputs: Sequence[str], *, force: bool, is_own: Callable[[str], bool]
+    path: str,
+    inputs: Sequence[str],
+    *,
+    force: bool = False,
+    is_own: Callable[[str], bool] = lambda _: False,
 ) -> None:
     """Refuse, before work begins, an output that cannot be written or would destroy something.
 
@@ -193,12 +226,15 @@ def check_output(
 
 
 def check_rows_output(
-    path: str, inputs: Sequence[str], *, force: bool, is_own: Callable[[str], bool]
+    path: str, inputs: Sequence[str], *, numbers_only: bool = True, **rules: Any
 ) -> None:
-    """Refuse what `check_output` does, and a path that rows cannot be written to."""
-    if path != "-":
-        _writer_of(path)
-    check_output(path, inputs, force=force, is_own=is_own)
+    """Refuse what `check_output` does by its rules, and a path that rows cannot be written to."""
+    if path != "-" and _writer_of(path) is NpyWriter and not numbers_only:
+        raise click.UsageError(
+            f"{path} can hold no column beside the numbers: write a .csv, .tsv, .jsonl or "
+            ".parquet file."
+        )
+    check_output(path, inputs, **rules)
 
 
 def _writer_of(path: str) -> type[Writer]:
@@ -235,6 +271,10 @@ def _standard_output() -> Iterator[IO[bytes]]:
             if not isinstance(error, BrokenPipeError):
                 raise OSError(error.errno, error.strerror, "standard output") from error
         raise
+
+
+def _by_row(lead: Lead, n_rows: int) -> Iterable[tuple[Any, ...]]:
+    return zip(*lead, strict=True) if lead else ((),) * n_rows
 
 
 def _shortest(rows: "Rows") -> Callable[[float], str]:

@@ -1,15 +1,16 @@
 """The command `plot`: a picture of a model."""
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hebbnmf.cli.inputs import PATH, open_data, read_fitted, read_options, report_bad_rows
-from hebbnmf.cli.outputs import FORCE, check_output
+from hebbnmf.cli.outputs import FORCE
+from hebbnmf.cli.pictures import check_picture, save_picture
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from hebbnmf.engine.state import FloatArray
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 # Rows that a picture is drawn from: more make it no clearer.
 _ROWS = 10_000
-# Bytes at either end of a picture in which its maker is named.
-_SIGNED = 4096
 
 
 @click.command(
@@ -37,8 +36,8 @@ Examples:
 @click.option(
     "--kind",
     type=click.Choice(["filters", "directions", "activity", "cost"]),
-    help="Weights as square pictures; weights over data of two columns; density of activity; "
-    "cost (9) of the responses as rows come.",
+    help="Weights as square pictures; weights over data, of more than two columns on the plane of "
+    "most variance; density of activity; cost (9) of the responses as rows come.",
 )
 @FORCE
 @read_options
@@ -49,14 +48,15 @@ def plot(
     kind: str | None,
     force: bool,
     reading: "ReadOptions",
+    fill: str | None,
 ) -> None:
     """Draw a model: filters, directions, activity or cost.
 
     By default directions over the data for two columns, filters where columns make a square, and
     else the density of activity. The first 10000 rows of the data are used.
     """
-    check_output(output, [model, *data], force=force, is_own=_is_drawn)
-    net, steps = read_fitted(model)
+    check_picture(output, [model, *data], force=force)
+    net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(f"{model} has no unit to draw; fit with a lower --rank-penalty.")
     kind = kind or _kind(net.n_features_in_)
@@ -64,15 +64,6 @@ def plot(
         raise click.UsageError(f"a picture of kind {kind} needs --data.")
     rows = _first_rows(data, reading, net, steps) if data else None
     _draw(kind, net, steps, rows, output)
-
-
-def _is_drawn(path: str) -> bool:
-    """Return whether a file is a picture drawn by matplotlib, which signs at either end."""
-    with Path(path).open("rb") as file:
-        head = file.read(_SIGNED)
-        file.seek(-min(_SIGNED, os.path.getsize(path)), os.SEEK_END)
-        tail = file.read()
-    return head.startswith((b"\x89PNG", b"<?xml", b"%PDF")) and b"Matplotlib" in head + tail
 
 
 def _kind(n_features: int) -> str:
@@ -100,21 +91,40 @@ def _draw(
 ) -> None:
     from matplotlib.figure import Figure
 
-    from hebbnmf.persistence.atomic import replacing
-    from hebbnmf.plots import plot_activity_density, plot_cost, plot_directions, plot_filters
+    from hebbnmf.plots import plot_activity_density, plot_cost, plot_filters
 
     figure = Figure(figsize=(6, 6), layout="constrained")
     ax = figure.subplots()
     if rows is None or kind == "filters":
         plot_filters(_filters(model.components_, steps), ax=ax)
     elif kind == "directions":
-        plot_directions(rows, model.components_, ax=ax)
+        _draw_directions(rows, model.components_, ax)
     elif kind == "cost":
         plot_cost(rows, model.learner_.respond(rows).Y, ax=ax)
     else:
         plot_activity_density(model.learner_.respond(rows).Y, ax=ax)
-    with replacing(output) as file:
-        figure.savefig(file, format=Path(output).suffix[1:] or "png", dpi=150)
+    save_picture(figure, output)
+
+
+def _draw_directions(rows: "FloatArray", components: "FloatArray", ax: "Axes") -> None:
+    """Draw rows and weights; of more than two columns, on the plane in which rows vary most."""
+    import numpy as np
+
+    from hebbnmf.plots import plot_directions
+
+    if rows.shape[1] <= 2:
+        if rows.shape[1] < 2:
+            raise ValueError("directions take at least two columns; draw --kind activity.")
+        plot_directions(rows, components, ax=ax)
+        return
+    variances, axes = np.linalg.eigh(np.cov(rows.T, dtype=np.float64))
+    shares = variances[:-3:-1] / variances.sum()
+    plane = axes[:, :-3:-1]
+    plot_directions(rows @ plane, components @ plane, ax=ax)
+    labels = [
+        f"principal axis {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(shares)
+    ]
+    ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
 def _filters(filters: "FloatArray", steps: "list[Step]") -> "FloatArray":

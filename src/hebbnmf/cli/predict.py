@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
-from hebbnmf.cli.outputs import FORCE
-from hebbnmf.cli.responding import MODEL, OUTPUT, check_responses_output, write_responses
+from hebbnmf.cli.inputs import read_fitted
+from hebbnmf.cli.responding import respond_options, write_responses
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -16,23 +15,33 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   $ hebbnmf predict model.npz rows.csv -o labels.csv
+  $ hebbnmf predict model.npz rows.csv --on-bad-row skip --row-numbers
   $ cat rows.csv | hebbnmf predict model.npz - | sort | uniq -c
 """
 )
-@MODEL
-@data_argument
-@OUTPUT
-@FORCE
-@read_options
+@respond_options
 def predict(
-    model: str, data: tuple[str, ...], output: str, force: bool, reading: "ReadOptions"
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    force: bool,
+    row_numbers: bool,
+    reading: "ReadOptions",
+    fill: str | None,
 ) -> None:
     """Write the unit that responds to each row most strongly.
 
-    Rows to which no unit responds get -1. DATA are files, patterns, or - for standard input. Text
-    has a line of names if DATA have one.
+    Rows to which no unit responds get -1, and rows that are left out nothing. DATA are files,
+    patterns, or - for standard input; columns are found by their names, if DATA and model have
+    some. Text has a line of names if DATA have one.
     """
-    net, steps = read_fitted(model)
-    names = ["label"]
-    check_responses_output(output, model, data, names, force=force)
-    write_responses(net, steps, data, reading, output, names, lambda found: found.labels)
+    write_responses(
+        model,
+        read_fitted(model, reading, fill),
+        data,
+        output,
+        ["label"],
+        lambda found: found.labels,
+        row_numbers=row_numbers,
+        force=force,
+    )

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
-from hebbnmf.cli.outputs import FORCE
-from hebbnmf.cli.responding import MODEL, OUTPUT, check_responses_output, write_responses
+from hebbnmf.cli.inputs import read_fitted
+from hebbnmf.cli.responding import respond_options, write_responses
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -19,23 +18,33 @@ Examples:
   $ hebbnmf transform model.npz rows.csv | head -1
 """
 )
-@MODEL
-@data_argument
-@OUTPUT
-@FORCE
-@read_options
+@respond_options
 def transform(
-    model: str, data: tuple[str, ...], output: str, force: bool, reading: "ReadOptions"
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    force: bool,
+    row_numbers: bool,
+    reading: "ReadOptions",
+    fill: str | None,
 ) -> None:
     """Write the activities of all units for each row.
 
-    DATA are files, patterns, or - for standard input. Text has a line of names if DATA have one.
+    DATA are files, patterns, or - for standard input; columns are found by their names, if DATA
+    and model have some. Text has a line of names if DATA have one.
     """
-    net, steps = read_fitted(model)
+    net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(
             f"{model} has no unit, and so no response; fit with a lower --rank-penalty."
         )
-    names = [f"unit{i}" for i in range(net.n_components_)]
-    check_responses_output(output, model, data, names, force=force)
-    write_responses(net, steps, data, reading, output, names, lambda found: found.Y)
+    write_responses(
+        model,
+        (net, steps, reading),
+        data,
+        output,
+        [f"unit{i}" for i in range(net.n_components_)],
+        lambda found: found.Y,
+        row_numbers=row_numbers,
+        force=force,
+    )

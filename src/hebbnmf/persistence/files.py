@@ -63,8 +63,8 @@ def save(
     path : path
         Where to write; by custom the name ends in ``.npz``.
     preprocessing : sequence of fitted transformers, default=()
-        The steps that samples go through before the model sees them, in order: `ZCAWhitener`,
-        `PatchNormalizer` or scikit-learn's `StandardScaler`.
+        The steps that samples go through before the model sees them, in order: `MissingFiller`,
+        `PatchNormalizer`, `ZCAWhitener` or scikit-learn's `StandardScaler`.
     position : dict, optional
         The position of the stream that the model learns from, which makes a checkpoint.
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from hebbnmf.parameters import FLAG, NON_NEGATIVE
 from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_value
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
 
 __all__ = ["Step", "pack_step", "unpack_step"]
 
@@ -25,6 +25,7 @@ class _Step(NamedTuple):
 
 
 _STEPS = {
+    "MissingFiller": _Step(MissingFiller, ("with_mean",), {"mean_": 1, "n_present_": 1}),
     "PatchNormalizer": _Step(PatchNormalizer, ("eps",), {}),
     "StandardScaler": _Step(
         StandardScaler, ("with_mean", "with_std"), {"mean_": 1, "var_": 1, "scale_": 1}
@@ -34,6 +35,7 @@ _STEPS = {
 # Ranges of their entries: squares of rows are numbers, and scales are roots of numbers.
 _RANGES = {
     "mean_": (-1e150, 1e150),
+    "n_present_": (0.0, 2.0**53),
     "var_": (0.0, 1e300),
     "scale_": (1e-162, 1e150),
     "covariance_": (-1e300, 1e300),

@@ -3,16 +3,19 @@
 import sys
 import zipfile
 from collections.abc import Generator, Iterable, Iterator
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.readers import (
     Array,
+    BadRow,
     BadRows,
     BlockReader,
     DType,
@@ -59,34 +62,59 @@ class NpyReader(FileReader, IndexedReader):
         self._set_features(width)
 
     def _fetch(self, rows: RowNumbers) -> Array:
-        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
-        block = np.empty((len(numbers), self._width), self._stored)
-        # Numbers that lie next to each other in the file: which is the first, and where they go.
-        if isinstance(rows, slice) and self._by_column:
-            block = np.asfortranarray(block)
-            runs = [(j * self.n_rows + rows.start, column) for j, column in enumerate(block.T)]
-        elif isinstance(rows, slice):
-            runs = [(rows.start * self._width, block)]
-        elif self._by_column:
-            raise StreamError(
-                f"{self.name} is stored column by column and cannot be shuffled; save it "
-                "by rows with np.save(path, np.ascontiguousarray(X))."
-            )
-        else:
-            runs = [(row * self._width, block[i]) for i, row in enumerate(numbers)]
         with Path(self._path).open("rb", buffering=0) as file:
-            for item, out in runs:
-                file.seek(self._start + item * self._stored.itemsize)
-                view = memoryview(out.view(np.uint8).reshape(-1).data)
-                while len(view):
-                    n_read = file.readinto(view)
-                    if not n_read:
-                        raise StreamError(
-                            f"{self.name} ends before the {self.n_rows} rows that its header "
-                            "promises: it was cut short; restore the file."
-                        )
-                    view = view[n_read:]
+            if isinstance(rows, slice):
+                return self._slice(file, rows.start, rows.stop)
+            return self._columns(file, rows) if self._by_column else self._rows(file, rows)
+
+    def _slice(self, file: FileIO, start: int, stop: int) -> Array:
+        """Read rows that follow each other."""
+        block = np.empty((stop - start, self._width), self._stored)
+        if not self._by_column:
+            self._read_into(file, start * self._width, block)
+            return block
+        block = np.asfortranarray(block)
+        for j, column in enumerate(block.T):
+            self._read_into(file, j * self.n_rows + start, column)
         return block
+
+    def _rows(self, file: FileIO, rows: NDArray[np.intp]) -> Array:
+        """Read rows in any order."""
+        block = np.empty((len(rows), self._width), self._stored)
+        for i, row in enumerate(rows.tolist()):
+            self._read_into(file, row * self._width, block[i])
+        return block
+
+    def _columns(self, file: FileIO, rows: NDArray[np.intp]) -> Array:
+        """Read rows in any order, of a file that holds column after column.
+
+        The whole file is read for it, piece by piece: for a single number of each column the
+        system would be asked as many times as the block has numbers.
+        """
+        block = np.empty((len(rows), self._width), self._stored)
+        piece = np.empty(min(self.n_rows, _PIECE // self._stored.itemsize), self._stored)
+        order = np.argsort(rows)
+        for start in range(0, self.n_rows, len(piece)):
+            stop = min(start + len(piece), self.n_rows)
+            here = order[slice(*np.searchsorted(rows[order], [start, stop]))]
+            for j in range(self._width if len(here) else 0):
+                part = piece[: stop - start]
+                self._read_into(file, j * self.n_rows + start, part)
+                block[here, j] = part[rows[here] - start]
+        return block
+
+    def _read_into(self, file: FileIO, item: int, out: Array) -> None:
+        """Fill an array with the numbers of the file from number `item` on."""
+        file.seek(self._start + item * self._stored.itemsize)
+        view = memoryview(out.view(np.uint8).reshape(-1).data)
+        while len(view):
+            n_read = file.readinto(view)
+            if not n_read:
+                raise StreamError(
+                    f"{self.name} ends before the {self.n_rows} rows that its header "
+                    "promises: it was cut short; restore the file."
+                )
+            view = view[n_read:]
 
 
 class NpzReader(FileReader, BlockReader):
@@ -157,7 +185,7 @@ class RawReader(FileReader, BlockReader):
         if is_torn:
             self.bad.report(
                 f"{self.name}, row {self.row} (counted from 0)",
-                f"ends before its {self._width} numbers of {self._stored.name}",
+                BadRow(f"ends before its {self._width} numbers of {self._stored.name}"),
             )
 
 

@@ -99,8 +99,10 @@ def open_stream(
     check_parameter("limit", limit, _LIMIT)
     if follow and (shuffle or epochs > 1):
         raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
+    if shuffle and options.ids is not None:
+        raise ValueError("ids cannot be used with shuffle: they are for rows in order.")
     largest_norm2 = LARGEST_NORM2[np.dtype(options.dtype)] if learnable else None
-    bad = BadRows(options.on_bad_row == "skip", largest_norm2)
+    bad = BadRows(options.on_bad_row == "skip", options.missing == "skip", largest_norm2)
     paths = _paths(source)
     reader = _open_source(source, paths, options, bad, follow=follow, indexed=shuffle)
     n_features = reader.n_features
@@ -112,11 +114,14 @@ def open_stream(
         )
     row_bytes = n_features * np.dtype(options.dtype).itemsize
     chunk_rows = max(chunk_bytes // row_bytes // BLOCK, 1) * BLOCK
+    window = None
     if shuffle:
         seed = secrets.randbits(32) if random_state is None else int(random_state)
-        is_indexed = isinstance(reader, IndexedReader)
-        window = _WINDOW * chunk_rows
-        reader = Permuted(reader, seed) if is_indexed else Windowed(reader, seed, window)
+        if isinstance(reader, IndexedReader):
+            reader = Permuted(reader, seed)
+        else:
+            window = _WINDOW * chunk_rows
+            reader = Windowed(reader, seed, window)
     return Stream(
         reader,
         _files(paths),
@@ -125,6 +130,7 @@ def open_stream(
         limit=limit,
         allow_empty=allow_empty,
         seed_drawn=shuffle and random_state is None,
+        window_rows=window,
     )
 
 

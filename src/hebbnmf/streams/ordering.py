@@ -152,6 +152,7 @@ class Chain(_WrappingReader):
             if self._number + 1 == len(self._openers):
                 return None
             self._open(self._number + 1)
+        self.ids = [*self.ids, *self._reader.ids]
         return rows
 
     def _open(self, number: int) -> None:

@@ -4,13 +4,16 @@ A reader reads rows in order from a cursor, which can be stored as JSON. Rows ar
 where file, row and column are still known.
 """
 
+import re
 import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -29,24 +32,42 @@ class StreamError(ValueError):
     """A source that cannot be read as rows of finite numbers; the message says where and why."""
 
 
+# Names of columns that a message lists.
+_NAMES = 20
+# What to do about a bad row, unless its reader knows better.
+_REMEDY = "correct the row, or pass on_bad_row='skip' to leave out and count such rows"
+_REMEDY_MISSING = "fill it in, or pass missing='skip' to leave out and count such rows"
+
+
+class BadRow(ValueError):
+    """A row that cannot be used: what is wrong with it, and what to do about it."""
+
+    def __init__(self, problem: str, *, missing: bool = False, remedy: str | None = None) -> None:
+        super().__init__(problem)
+        self.missing = missing
+        self.remedy = remedy or (_REMEDY_MISSING if missing else _REMEDY)
+
+
 @dataclass
 class BadRows:
     """What to do with rows that cannot be used, raise or count, and the count."""
 
     skip: bool = False
+    skip_missing: bool = False
     largest_norm2: float | None = None  # |x|^2 of a row at most; None if rows need only be finite
     count: int = 0
     last: str = ""
 
-    def report(self, place: str, problem: str) -> None:
+    def skips(self, bad: BadRow) -> bool:
+        """Return whether a bad row is left out, rather than an error."""
+        return self.skip or (self.skip_missing and bad.missing)
+
+    def report(self, place: str, bad: BadRow) -> None:
         """Raise for one bad row, or count it."""
-        if not self.skip:
-            raise StreamError(
-                f"{place}: {problem}; correct the row, or pass on_bad_row='skip' to leave out "
-                "and count such rows."
-            )
+        if not self.skips(bad):
+            raise StreamError(f"{place}: {bad}; {bad.remedy}.")
         self.count += 1
-        self.last = f"{place}: {problem}"
+        self.last = f"{place}: {bad}"
 
 
 class Reader(ABC):
@@ -59,7 +80,9 @@ class Reader(ABC):
     repeatable = True
     live = False  # rows are returned as they arrive, however few
     seed: int | None = None
+    ids: Sequence[Any] = ()  # of the rows last read, where options ask for them
     columns: list[int] | None = None  # numbers of the features in the source, if chosen
+    _id_column: int | None = None
     _chosen: list[int] | None = None
     _first: Cursor = 0
     _damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
@@ -91,6 +114,7 @@ class Reader(ABC):
         """Read exactly `n_rows` good rows; fewer only at the end or if live, none at the end."""
         parts: list[FloatArray] = []
         missing = n_rows
+        self.ids = []
         # A number too large for the type becomes infinite, and so a bad row.
         with self.readable(), np.errstate(over="ignore"):
             while missing and (part := self._pull(missing)) is not None:
@@ -119,36 +143,95 @@ class Reader(ABC):
     def _set_features(self, width: int, names: list[str] | None = None) -> None:
         """Set the features: those columns of the source that the options choose."""
         self._width, self.n_features, self.feature_names = width, width, names
-        if self.options.columns is not None:
-            self._chosen = []
-            for column in self.options.columns:
-                known: Sequence[Any] = (names or []) if isinstance(column, str) else range(width)
-                if column not in known:
-                    listed = f"numbered 0 to {width - 1}" if names is None else ", ".join(names)
-                    raise StreamError(
-                        f"{self.name} has no column {column!r}; its columns are {listed}."
-                    )
-                self._chosen.append(known.index(column))
-            self.columns, self.n_features = self._chosen, len(self._chosen)
-            self.feature_names = names and [names[j] for j in self._chosen]
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for j, name in enumerate(names or []):
+            self._places[name].append(j)
+        options = self.options
+        if options.ids is not None:
+            self._id_column = self._find(options.ids, names)
+        left_out = {self._find(column, names) for column in options.drop or ()}
+        if options.columns is not None:
+            wanted: Sequence[int | str] = options.columns
+        elif options.learned is not None and names is not None:
+            wanted = options.learned
+            if lacking := [name for name in wanted if name not in self._places]:
+                raise StreamError(
+                    f"{self.name} lacks {describe(len(lacking), lacking)}, which the model "
+                    f"learned; it has {describe(width, names)}: rename them, or give other data."
+                )
+        else:
+            wanted = [j for j in range(width) if j != self._id_column]
+        chosen = [j for c in wanted if (j := self._find(c, names)) not in left_out]
+        if not chosen:
+            raise StreamError(f"{self.name} has no column left to read; drop fewer of them.")
+        if names is not None:
+            if options.columns is None:
+                self._check_names([names[j] for j in chosen], chosen)
+            self.feature_names = [names[j] for j in chosen]
+        self.n_features = len(chosen)
+        self._chosen = self.columns = None if chosen == list(range(width)) else chosen
+
+    def _find(self, column: int | str, names: list[str] | None) -> int:
+        """Return the number of a column."""
+        if isinstance(column, str):
+            places = self._places.get(column, [])
+        else:
+            places = [column] if 0 <= column < self._width else []
+        if not places:
+            listed = describe(self._width, names)
+            if names is None:
+                listed = f"columns numbered 0 to {self._width - 1}"
+            raise StreamError(f"{self.name} has no column {column!r}; it has {listed}.")
+        if len(places) > 1:
+            raise self._ambiguous(str(column))
+        return places[0]
+
+    def _check_names(self, names: list[str], chosen: list[int]) -> None:
+        """Refuse features that nobody chose by number, and that a name does not tell apart."""
+        n_of = Counter(names)
+        for name, j in zip(names, chosen, strict=True):
+            if re.fullmatch(r"(Unnamed: \d+)?", name):
+                raise StreamError(
+                    f"{self.name} has a column without a name, number {j} (counted from 0), as is "
+                    f"the index that pandas writes: leave it out with drop=[{j}], or choose the "
+                    "columns to read with columns=[...]."
+                )
+            if n_of[name] > 1:
+                raise self._ambiguous(name)
+
+    def _ambiguous(self, name: str) -> StreamError:
+        numbers = self._places[name]
+        return StreamError(
+            f"{self.name} has {len(numbers)} columns of the name {name!r}, numbers "
+            f"{', '.join(map(str, numbers))} (counted from 0): leave one out by its number, as "
+            f"with drop=[{numbers[-1]}], or rename it."
+        )
 
     def _select(self, rows: Array) -> Array:
         return rows if self._chosen is None else rows[:, self._chosen]
 
-    def _advance(self, rows: Array) -> FloatArray:
-        """Convert the next rows, leave out those that are not finite, and move the cursor."""
-        start, self.row = self.row, self.row + len(rows)
+    def _advance(self, stored: Array) -> FloatArray:
+        """Move the cursor past the next rows, as they are stored; convert them and check them."""
+        start, self.row = self.row, self.row + len(stored)
+        if self._id_column is not None:
+            ids = stored[:, self._id_column].tolist()
+        rows = self._select(stored)
         converted: FloatArray = np.ascontiguousarray(rows, dtype=self.dtype)
         good = self._are_good(converted)
-        if good.all():
-            return converted
         for i in np.flatnonzero(~good).tolist():
             j, problem = self._fault(converted[i])
-            self.bad.report(self.place(start + i, j), f"{rows[i, j]} {problem}")
-        return converted[good]
+            bad = BadRow(f"{rows[i, j]} {problem}", missing=bool(np.isnan(converted[i, j])))
+            self.bad.report(self.place(start + i, j), bad)
+        if self.options.keep_places and not good.all():
+            converted = np.where(good[:, None], converted, self.dtype.type(np.nan))
+            good[:] = True
+        if self._id_column is not None:
+            self.ids = [*self.ids, *compress(ids, good)]
+        return converted if good.all() else converted[good]
 
     def _are_good(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Return which rows can be used."""
+        rows = self._without_gaps(rows)
         if self.bad.largest_norm2 is None:
             return np.logical_and.reduce(np.isfinite(rows), axis=1)
         # One fast pass: sums of squares that are not finite are not below the bound either.
@@ -157,12 +240,19 @@ class Reader(ABC):
 
     def _fault(self, row: FloatArray) -> tuple[int, str]:
         """Return the worst feature of a bad row, and what is wrong with it."""
+        row = self._without_gaps(row)
         if not (finite := np.isfinite(row)).all():
             return int(finite.argmin()), "is not finite"
         return int(np.abs(row).argmax()), (
             f"is too large to learn from (a row may have the squared norm "
             f"{self.bad.largest_norm2:.3g}: divide the data by a factor)"
         )
+
+    def _without_gaps(self, rows: FloatArray) -> FloatArray:
+        """Return the rows with zeros for missing values, where these may be kept."""
+        if self.options.missing != "keep":
+            return rows
+        return np.where(np.isnan(rows), rows.dtype.type(0), rows)
 
     def _no_rows(self) -> FloatArray:
         return np.empty((0, self.n_features), self.dtype)
@@ -219,7 +309,7 @@ class IndexedReader(Reader):
 
     def _pull(self, n_rows: int) -> FloatArray | None:
         end = min(self.row + n_rows, self.n_rows)
-        return self._advance(self.fetch(slice(self.row, end))) if self.row < end else None
+        return self._advance(self._fetch(slice(self.row, end))) if self.row < end else None
 
 
 class BlockReader(Reader):
@@ -248,7 +338,7 @@ class BlockReader(Reader):
             if self._rest is None:
                 return None
         rows, self._rest = self._rest[:n_rows], self._rest[n_rows:]
-        return self._advance(self._select(rows))
+        return self._advance(rows)
 
 
 def skip_rows(blocks: Iterable[Array], n_rows: int) -> Iterator[Array]:
@@ -265,10 +355,18 @@ def check_matrix(shape: tuple[int, ...], dtype: DType, name: str) -> None:
     if len(shape) != 2 or not shape[1] or dtype.kind not in "biuf":
         raise StreamError(
             f"{name} has shape {tuple(shape)} and type {dtype}, but a stream needs two dimensions "
-            "(samples, features) of real numbers; reshape or convert it."
+            "(samples, features) of real numbers; "
+            + (
+                "reshape one sample by X.reshape(1, -1), one feature by X.reshape(-1, 1)."
+                if len(shape) == 1
+                else "reshape or convert it."
+            )
         )
 
 
-def describe(n_features: int, names: list[str] | None) -> str:
+def describe(n_features: int, names: Sequence[str] | None) -> str:
     """Return in words which columns there are, for messages."""
-    return f"the columns {', '.join(names)}" if names else f"{n_features} columns without names"
+    if not names:
+        return f"{n_features} columns without names"
+    shown = ", ".join(name or "''" for name in names[:_NAMES])
+    return f"the columns {shown}" + f", and {len(names) - _NAMES} more" * (len(names) > _NAMES)

@@ -39,7 +39,10 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         tell: in text, Arrow files, iterables, and several files unless shuffled by permutation.
     total : int or None
         Number of rows that the stream gives at most, all epochs together, from its beginning or
-        the last `seek` on; the limit if only that is known, else None.
+        the last `seek` on; the limit if only that is known, else None, until a whole epoch was
+        read.
+    window_rows : int or None
+        Number of rows that are shuffled at a time; None without ``shuffle``, and where all are.
     """
 
     def __init__(
@@ -52,10 +55,11 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         limit: int | None,
         allow_empty: bool,
         seed_drawn: bool,
+        window_rows: int | None = None,
     ) -> None:
         self.chunk_rows = chunk_rows
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
-        self.n_rows = reader.n_rows
+        self.n_rows, self.window_rows = reader.n_rows, window_rows
         self.files = files
         self._facts = [file_facts(file) for file in files]
         self._reader = reader
@@ -64,6 +68,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self._may_be_empty = allow_empty  # true from the first chunk on
         self._seed_drawn = seed_drawn
         self._n_logged = 0
+        self._n_given = 0  # rows since the beginning or the last seek
+        self._epoch_start: int | None = 0  # of these rows; None if it lies before them
         reader.begin(0)
         self._start = reader.tell()
         self.total = self._n_to_come()
@@ -77,10 +83,15 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             # The last epoch stays the current one: a position taken now can be resumed with more.
             if self._epoch + 1 >= self._epochs:
                 raise StopIteration
+            if self.total is None and self._epoch_start is not None:
+                n_in_epoch = self._n_given - self._epoch_start
+                self.total = self._n_given + n_in_epoch * (self._epochs - self._epoch - 1)
             self._epoch += 1
+            self._epoch_start = self._n_given
             with self._reader.readable():
                 self._reader.begin(self._epoch)
         self._may_be_empty = True
+        self._n_given += len(chunk)
         if self._n_left is not None:
             self._n_left -= len(chunk)
         return chunk
@@ -89,6 +100,11 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     def name(self) -> str:
         """Name of the source, for messages; of several files, the current one."""
         return self._reader.name
+
+    @property
+    def ids(self) -> Sequence[Any]:
+        """Values of the column ``ids`` in the rows of the last chunk."""
+        return self._reader.ids
 
     @property
     def n_bad_rows(self) -> int:
@@ -154,6 +170,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise StreamError(f"{position!r} is not a position of a stream.") from error
         self._may_be_empty = True
+        self._n_given, self._epoch_start = 0, None
         self.total = self._n_to_come()
 
     def rewind(self, position: Position, epoch: int) -> None:
@@ -220,8 +237,9 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             self._n_logged = bad.count
         if not self._may_be_empty:
             raise StreamError(
-                f"{self.name} has no row to give ({bad.count} bad ones); check that it is "
-                "the right source."
+                f"{self.name} has no row to give ({bad.count} bad ones"
+                f"{f', the last at {bad.last}' if bad.last else ''}); check that it is the right "
+                "source."
             )
 
 

@@ -38,15 +38,18 @@ class _TableReader(FileReader, BlockReader):
         # pandas stores the index of a frame in such columns; it is not a feature.
         names = [n for n in schema.names if not re.fullmatch(r"__index_level_\d+__", n)]
         self._set_features(len(names), names)
-        self._chosen = None  # batches hold only the chosen columns
-        self._names = self.feature_names or []
-        for name in self._names:
-            kind = schema.field(name).type
-            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                raise StreamError(
-                    f"{self.name}, column {name!r} holds {kind}, not numbers; name the numeric "
-                    "ones in columns."
-                )
+        self._names = list(self.feature_names or [])
+        words = [name for name in self._names if not _is_numeric(schema.field(name).type, types)]
+        if words:
+            raise StreamError(
+                f"{self.name}, column {words[0]!r} holds {schema.field(words[0]).type}, not "
+                f"numbers; leave such columns out with drop={words}, or choose the numeric ones "
+                "with columns=[...]."
+            )
+        self._chosen = None  # batches hold only the chosen columns, and then that of the ids
+        if self._id_column is not None:
+            self._names.append(names[self._id_column])
+            self._id_column, self._chosen = self.n_features, list(range(self.n_features))
         self._batch_rows = max(_BATCH // self.n_features, 1)
 
     @abstractmethod
@@ -55,7 +58,8 @@ class _TableReader(FileReader, BlockReader):
 
     def _matrix(self, batch: _Untyped) -> Array:
         """Turn a batch into rows; missing values become NaN."""
-        rows = np.empty((batch.num_rows, self.n_features))
+        has_ids = self._id_column is not None
+        rows = np.empty((batch.num_rows, len(self._names)), object if has_ids else np.float64)
         for j, name in enumerate(self._names):
             rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
         return rows
@@ -81,7 +85,7 @@ class ParquetReader(_TableReader):
         batches = self._file.iter_batches(
             batch_size=self._batch_rows,
             row_groups=range(group, n_groups),
-            columns=self._names,
+            columns=list(dict.fromkeys(self._names)),
             use_threads=False,
         )
         return skip_rows(map(self._matrix, batches), start)
@@ -145,6 +149,10 @@ class Hdf5Reader(FileReader, IndexedReader):
         if (size := os.fstat(self._handle).st_size) < self._size:
             raise EOFError(f"it had {self._size} bytes when opened, and has {size} now")
         return block
+
+
+def _is_numeric(kind: _Untyped, types: _Untyped) -> bool:
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
 
 
 def _find_matrices(file: _Untyped, h5py: _Untyped) -> list[str]:

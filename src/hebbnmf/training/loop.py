@@ -42,6 +42,7 @@ def train(
     every: int | None = None,
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
+    on_rows: Callable[[FloatArray], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> OnlineSNMF:
     """Learn a stream to its end, with checkpoints on the way.
@@ -74,6 +75,9 @@ def train(
         Seconds between checkpoints; 60 if neither is given.
     on_progress : callable, optional
         Called with the number of rows of each chunk learned, as a progress bar's ``update``.
+    on_rows : callable, optional
+        Called with the rows of each chunk before they are learned, as they come from
+        ``preprocessing``.
     should_stop : callable, optional
         Asked before every chunk; the training ends there once it returns True.
 
@@ -100,7 +104,7 @@ def train(
         else:
             fingerprint = Fingerprint(stream, [] if stream.is_at_start else None)
         run = _Run(model, stream, preprocessing, checkpoint, fingerprint)
-        _learn_all(run, schedule, on_progress, should_stop)
+        _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
 
@@ -153,6 +157,7 @@ def _learn_all(
     run: "_Run",
     schedule: "_Schedule",
     on_progress: Callable[[int], object] | None,
+    on_rows: Callable[[FloatArray], object] | None,
     should_stop: Callable[[], bool] | None,
 ) -> None:
     """Learn chunk by chunk, and write the checkpoint, however it ends."""
@@ -162,6 +167,8 @@ def _learn_all(
             rows = run.next_rows()
             if rows is None:
                 break
+            if on_rows is not None:
+                on_rows(rows)
             # KeyboardInterrupt is raised in the main thread only: others learn whole chunks.
             learning = _in_thread(run.learn, rows)
             learning.result()

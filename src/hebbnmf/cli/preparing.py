@@ -1,0 +1,78 @@
+"""What the commands that train share: preprocessing, fitted by passes of its own over the data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hebbnmf.cli.inputs import progress
+
+if TYPE_CHECKING:
+    from hebbnmf.persistence.steps import Step
+    from hebbnmf.streams import ReadOptions
+
+SCALE = click.option(
+    "--scale", is_flag=True, help="Standardise each column first in a separate pass."
+)
+WHITEN = click.option(
+    "--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."
+)
+
+
+def fitted_steps(
+    data: Sequence[str],
+    reading: "ReadOptions",
+    *,
+    fill: str | None,
+    scale: bool = False,
+    whiten: bool = False,
+    limit: int | None = None,
+    learnable: bool = True,
+) -> tuple["list[Step]", int | None]:
+    """Fit the preprocessing, by one pass over the data for each step.
+
+    Return the steps and, if there was a pass, the number of rows.
+    """
+    if not (fill or scale or whiten):
+        return [], None
+    from sklearn.preprocessing import StandardScaler
+
+    from hebbnmf.preprocessing import MissingFiller, ZCAWhitener, transform_rows
+    from hebbnmf.streams import open_stream
+
+    wanted: list[Step] = [MissingFiller(with_mean=fill == "mean")] if fill else []
+    wanted += [StandardScaler()] * scale + [ZCAWhitener()] * whiten
+    _check_repeatable(data)
+    steps: list[Step] = []
+    n_rows = None
+    for step in wanted:
+        with (
+            open_stream(list(data), options=reading, limit=limit, learnable=learnable) as stream,
+            progress(type(step).__name__, stream.total or n_rows) as bar,
+        ):
+            n_rows = 0
+            for chunk in stream:
+                step.partial_fit(transform_rows(steps, chunk))
+                bar.update(len(chunk))
+                n_rows += len(chunk)
+        steps.append(step)
+    return steps, n_rows
+
+
+def filling(steps: "list[Step]") -> str | None:
+    """Return how preprocessing fills in missing values: "mean", "zero", or None if it does not."""
+    from hebbnmf.preprocessing import MissingFiller
+
+    modes = ["mean" if step.with_mean else "zero" for step in steps if type(step) is MissingFiller]
+    return modes[0] if modes else None
+
+
+def _check_repeatable(data: Sequence[str]) -> None:
+    source = next((path for path in data if path == "-" or Path(path).is_fifo()), None)
+    if source is not None:
+        raise click.UsageError(
+            f"{'standard input' if source == '-' else source} can be read only once, but "
+            "--whiten, --scale and --missing mean or zero take separate passes: write the rows to "
+            "a file first."
+        )

@@ -1,0 +1,189 @@
+"""What a training came to: a sample of its rows, and facts about the responses to them."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hebbnmf.cli.messages import say
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from hebbnmf.engine.state import FloatArray
+    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.streams import Stream
+
+# Rows of the sample at most, and bytes.
+_ROWS = 10_000
+_BYTES = 2**26
+# Sizes of units that are printed in full.
+_SIZES = 12
+# Rows that warnings about the data take.
+_ROWS_TO_TELL = 10
+# Ratio of standard deviations from which on a column is said to outweigh the median one.
+_OUTWEIGHS = 10.0
+# Shares of rows that one unit stands for, and of means in the mean square, that belong together.
+_MOST, _FAR = 0.75, 0.5
+
+
+class Sample:
+    """Rows drawn from a stream, each with the same chance, in memory that does not grow."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0  # of the stream
+        self.start = time.monotonic()
+        self._kept: FloatArray | None = None
+
+    def add(self, rows: "FloatArray") -> None:
+        """Draw from the next rows (algorithm R): row t takes the place of another, or none."""
+        import numpy as np
+
+        if self._kept is None:
+            self._room = max(min(_ROWS, _BYTES // rows[0].nbytes), 1)
+            self._kept = np.empty((0, rows.shape[1]), rows.dtype)
+            self._rng = np.random.default_rng(0)  # a summary is the same each time
+        n_new = min(self._room - len(self._kept), len(rows))
+        self._kept = np.concatenate([self._kept, rows[:n_new]]) if n_new else self._kept
+        late = np.arange(self.n_rows + n_new, self.n_rows + len(rows))
+        places = self._rng.integers(late + 1) if len(late) else late
+        taken = places < self._room
+        self._kept[places[taken]] = rows[n_new:][taken]
+        self.n_rows += len(rows)
+
+    @property
+    def rows(self) -> "FloatArray":
+        """The rows drawn."""
+        if self._kept is None:
+            raise ValueError("no row has come")
+        return self._kept
+
+
+def _summary(model: "OnlineSNMF", sample: Sample, output: str) -> dict[str, Any]:
+    """Return what a training came to, as JSON."""
+    import numpy as np
+
+    facts: dict[str, Any] = {
+        "file": output,
+        "samples_seen": model.n_samples_seen_,
+        "rows": sample.n_rows,
+        "units": model.n_components_,
+        "units_at_most": int(model.n_components),
+        "seconds": round(time.monotonic() - sample.start, 3),
+    }
+    if sample.n_rows:
+        labels = model.learner_.respond(sample.rows, keep=False).labels
+        facts |= {
+            "sampled_rows": len(sample.rows),
+            "unit_sizes": np.bincount(labels[labels >= 0], minlength=facts["units"]).tolist(),
+            "rows_without_response": int((labels < 0).sum()),
+            "explained_similarity": model.learner_.score(sample.rows)[0],
+        }
+    return facts
+
+
+def _in_words(facts: dict[str, Any]) -> list[str]:
+    """Return a summary as lines for people."""
+    units, most = facts["units"], facts["units_at_most"]
+    lines = [
+        f"{facts['file']}: {units} unit{'s' * (units != 1)}, {facts['samples_seen']} samples seen"
+    ]
+    if units == most:
+        lines.append(f"units: all that --n-components {most} allows; more may find more")
+    if not facts["rows"]:
+        return lines
+    n_rows = facts["sampled_rows"]
+    of_rows = f"of {n_rows} rows" + (" drawn at random" if n_rows < facts["rows"] else "")
+    sizes = facts["unit_sizes"]
+    shown = ", ".join(map(str, sizes[:_SIZES])) + ", ..." * (len(sizes) > _SIZES)
+    silent = facts["rows_without_response"]
+    lines += [
+        f"sizes: {shown or 'none'}, {of_rows}; without a response: {silent}",
+        f"explained similarity: {facts['explained_similarity']:.3f}",
+        f"time: {facts['seconds']:.1f} s",
+    ]
+    return lines
+
+
+class Watcher:
+    """Follows a training: moves the progress bar, draws the sample, warns and sums up."""
+
+    def __init__(self, stream: "Stream", bar: "tqdm[Any]", *, suggest_scale: bool) -> None:
+        self._stream, self._bar = stream, bar
+        self._suggest_scale = suggest_scale
+        self._sample = Sample()
+        self._noted: set[str] = set()
+
+    def on_rows(self, rows: "FloatArray") -> None:
+        """Draw from rows that come, and warn once there are enough to tell their scales."""
+        self._sample.add(rows)
+        if self._suggest_scale and self._sample.n_rows >= _ROWS_TO_TELL:
+            self._note("scales", _about_scales(self._sample.rows, self._stream.feature_names))
+        window = self._stream.window_rows
+        if window is not None and self._sample.n_rows > window:
+            self._note(
+                "window",
+                f"--shuffle mixes {self._stream.name} within windows of {window} rows, since it is "
+                "read in order; to mix all rows, convert it to .npy",
+            )
+
+    def on_progress(self, n_rows: int) -> None:
+        """Move the bar; the total may be known only after the first epoch."""
+        if self._bar.total is None:
+            self._bar.total = self._stream.total
+        self._bar.update(n_rows)
+
+    def summarise(self, model: "OnlineSNMF", output: str, *, as_json: bool) -> None:
+        """Write what the training came to: JSON to standard output, or lines to standard error."""
+        facts = _summary(model, self._sample, output)
+        if self._suggest_scale and self._sample.n_rows:
+            self._note("label", _about_one_label(facts, self._sample.rows))
+        if as_json:
+            click.echo(json.dumps(facts, indent=1))
+            return
+        for line in _in_words(facts):
+            say(line, err=True)
+
+    def _note(self, kind: str, text: str | None) -> None:
+        if kind not in self._noted and text is not None:
+            say(f"Warning: {text}.", err=True)
+        self._noted.add(kind)
+
+
+def _about_scales(rows: "FloatArray", names: list[str] | None) -> str | None:
+    """Return a warning if a column varies so much more than most that it decides alone."""
+    import numpy as np
+
+    deviations = rows.std(axis=0, dtype=np.float64)
+    varying = np.flatnonzero(deviations > 0)
+    if len(varying) < 2:
+        return None
+    order = varying[np.argsort(deviations[varying])]
+    middle, widest = order[(len(order) - 1) // 2], order[-1]
+    ratio = deviations[widest] / deviations[middle]
+    if ratio <= _OUTWEIGHS:
+        return None
+    wide, usual = (repr(names[j]) if names else f"{j} (counted from 0)" for j in (widest, middle))
+    return (
+        f"column {wide} varies {ratio:.0f} times as much as column {usual}, the median one, and "
+        "outweighs it; give all columns the same weight by --scale"
+    )
+
+
+def _about_one_label(facts: dict[str, Any], rows: "FloatArray") -> str | None:
+    """Return a warning if one unit stands for most rows because these are far from the origin."""
+    import numpy as np
+
+    largest = max(facts["unit_sizes"], default=0)
+    if len(rows) < _ROWS_TO_TELL or largest <= _MOST * len(rows):
+        return None
+    mean = rows.mean(axis=0, dtype=np.float64)
+    share = mean @ mean / np.einsum("ij,ij->i", rows, rows, dtype=np.float64).mean()
+    if share <= _FAR:
+        return None
+    return (
+        f"one unit has the strongest response to {largest} of {len(rows)} rows: the columns are "
+        f"far from zero, their means are {share:.0%} of the mean square, and so all rows have "
+        "nearly one direction; centre and standardise them by --scale"
+    )
