@@ -135,3 +135,27 @@ def minimum_of_equation_6(Yhat, excess, net):
                     y -= (y**3 + (Yhat + excess) * y - Yhat * net) / slope
             candidates.append(max(y, 0.0))
     return min(candidates, key=energy)
+
+
+def online_subspace(X, m, *, memory=None, center=False, residue=1e-8):
+    """Present the rows of X to identity units; return the responses, A, B and the mean."""
+    n_samples, n = X.shape
+    A, B = np.zeros((0, 0)), np.zeros((0, n))
+    mean, count = np.zeros(n), 0.0
+    responses = np.zeros((n_samples, m))
+    for T in range(n_samples):
+        gamma = discount_of(T, memory)
+        count = gamma * count + 1
+        x = X[T]
+        if center:
+            x = ((count - 1) / count) ** 0.5 * (X[T] - mean)
+            mean = mean + (X[T] - mean) / count
+        y = np.linalg.solve(A, B @ x)
+        rest = x @ x - y @ y
+        if len(y) < m and rest > residue * (x @ x):
+            y = np.append(y, rest**0.5)
+            A, B = np.pad(A, ((0, 1), (0, 1))), np.pad(B, ((0, 1), (0, 0)))
+        A = gamma * A + np.outer(y, y)
+        B = gamma * B + np.outer(y, x)
+        responses[T, : len(y)] = y
+    return responses, A, B, mean

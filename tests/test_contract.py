@@ -19,10 +19,16 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
-from hebbnmf import OnlineSNMF, SymNMF
+from hebbnmf import OnlinePCA, OnlineSNMF, SymNMF
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
-TRANSFORMERS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
+TRANSFORMERS = [
+    OnlineSNMF(),
+    OnlineSNMF(dynamics="quartic"),
+    OnlinePCA(),
+    PatchNormalizer(),
+    ZCAWhitener(),
+]
 OUTPUT_CHECKS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,

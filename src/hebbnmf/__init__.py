@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     )
     from hebbnmf.cost import RunningCost, snmf_cost
     from hebbnmf.engine.network import Network
-    from hebbnmf.estimators import OnlineSNMF, SymNMF
+    from hebbnmf.estimators import OnlinePCA, OnlineSNMF, SymNMF
     from hebbnmf.learner import Learner, Settings
 
 __version__ = "0.1.0"
 _NAMES = {
     "Learner": "hebbnmf.learner",
     "Network": "hebbnmf.engine.network",
+    "OnlinePCA": "hebbnmf.estimators",
     "OnlineSNMF": "hebbnmf.estimators",
     "RunningCost": "hebbnmf.cost",
     "Settings": "hebbnmf.learner",
@@ -36,6 +37,7 @@ _NAMES = {
 __all__ = [
     "Learner",
     "Network",
+    "OnlinePCA",
     "OnlineSNMF",
     "RunningCost",
     "Settings",

@@ -1,5 +1,8 @@
 """Learner: settings, network and running cost on bare rows; what every face of the package shares.
 
+The settings decide on the kind of network: `Settings` on that of the paper, `SubspaceSettings` on
+one of identity units.
+
 Callers (estimator, river adapter, training, rounds) pass rows already checked by `check_rows`;
 names, labels and files stay with them.
 """
@@ -7,7 +10,7 @@ names, labels and files stay with them.
 import inspect
 import warnings
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -17,6 +20,7 @@ from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
 from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
+from hebbnmf.engine.subspace import Subspace, SubspaceNetwork, SubspaceRules
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
@@ -30,7 +34,15 @@ from hebbnmf.parameters import (
     parameter,
 )
 
-__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_user"]
+__all__ = [
+    "BATCH",
+    "Learner",
+    "LearnerState",
+    "Settings",
+    "SubspaceSettings",
+    "check_rows",
+    "warn_user",
+]
 
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
@@ -101,11 +113,55 @@ class Settings:
             max_sweeps=int(self.max_sweeps),
         )
 
+    def network(self, n_features: int, dtype: DTypeLike) -> Network:
+        """Make a network that has learned nothing."""
+        return Network(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:
+        """Explain why no sample recruited a unit, and what to do; `scale` may tell their size."""
+        if self.rank_penalty == "auto":
+            return "all samples are zero; check the data"  # the first other one would recruit
+        return (
+            f"rank_penalty={self.rank_penalty!r} is not below |x|^4 of any sample{scale}; "
+            "lower it, or scale the data up"
+        )
+
+
+@dataclass(frozen=True)
+class SubspaceSettings:
+    """All parameters of a network of identity units, checked; `OnlinePCA` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    center: bool = parameter(True, FLAG)
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> SubspaceRules:
+        """Return the settings as the kernel takes them, for samples of this type."""
+        return SubspaceRules(
+            max_units=int(self.n_components),
+            memory=float(self.memory or 0),
+            center=bool(self.center),
+            # |y|^2 is a sum of terms that may cancel.
+            floor=float(np.sqrt(np.finfo(dtype).eps)),
+        )
+
+    def network(self, n_features: int, dtype: DTypeLike) -> SubspaceNetwork:
+        """Make a network that has learned nothing."""
+        return SubspaceNetwork(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return f"all samples are {'equal' if self.center else 'zero'}; check the data"
+
 
 class LearnerState(NamedTuple):
     """All that a learner has learned: what a file or a message must hold."""
 
-    weights: Weights
+    weights: Weights | Subspace
     n_samples: int
     cost: RunningCost | None
 
@@ -117,8 +173,8 @@ class Learner:
 
     Parameters
     ----------
-    settings : Settings
-        The parameters.
+    settings : Settings or SubspaceSettings
+        The parameters; their class decides on that of the network.
     n_features : int
         Number of features of a sample.
     dtype : dtype, default=numpy.float64
@@ -126,7 +182,7 @@ class Learner:
 
     Attributes
     ----------
-    network : Network
+    network : Network or SubspaceNetwork
         The network.
     cost : RunningCost or None
         Cost (9) of the responses given while learning; None unless the settings ask for it.
@@ -144,12 +200,21 @@ class Learner:
     [0, -1]
     """
 
-    def __init__(self, settings: Settings, n_features: int, dtype: DTypeLike = np.float64) -> None:
+    # Not a union: callers know which settings they gave.
+    network: Any
+    settings: Any
+
+    def __init__(
+        self,
+        settings: Settings | SubspaceSettings,
+        n_features: int,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
         self.settings = settings
-        self.network = Network(n_features, settings.rules(dtype), dtype)
+        self.network = settings.network(n_features, dtype)
         self.cost = RunningCost() if settings.track_cost else None
 
-    def configure(self, settings: Settings) -> None:
+    def configure(self, settings: Settings | SubspaceSettings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
         if settings != self.settings:
             self.network.rules = settings.rules(self.network.dtype)
@@ -227,12 +292,7 @@ class Learner:
             if X is not None:
                 norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
                 scale = f", at most {norm2**2:.3g} in these data"
-            reason = (
-                "all samples are zero; check the data"  # the first other one would recruit
-                if self.network.rules.relative
-                else f"rank_penalty={self.settings.rank_penalty!r} is not below |x|^4 of any "
-                f"sample{scale}; lower it, or scale the data up"
-            )
+            reason = self.settings.reason_for_no_unit(scale)
             warn_user(f"No unit was recruited: {reason}.", UserWarning)
 
 

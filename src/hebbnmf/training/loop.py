@@ -198,9 +198,7 @@ class _Run:
     def learn(self, rows: FloatArray) -> None:
         """Learn a chunk to its end, and note the position after it."""
         self._in_mid_chunk = True
-        responses = self.model.learner_.learn(rows, keep=False)
-        self.model.labels_ = responses.labels
-        self.model.n_iter_ = 1
+        responses = self.model.learn(rows)
         self._position = self.stream.position
         self._in_mid_chunk = False
         self._n_learned += len(rows)
