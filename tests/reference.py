@@ -14,6 +14,8 @@ def online_snmf(
     initial=None,
     gain=1.0,
     quartic=False,
+    alpha=0.0,
+    signed=False,
     memory=None,
     recycle=False,
     tol=1e-12,
@@ -46,9 +48,11 @@ def online_snmf(
                 if quartic:
                     others = y @ y - y[i] ** 2
                     y[i] = minimum_of_equation_6(Yhat[i], others - x @ x, net)
+                elif signed:
+                    y[i] = np.sign(net) * max(abs(net) - alpha, 0.0)
                 else:
-                    y[i] = max(net, 0.0)
-            if np.abs(y - before).max() <= tol * y.max():
+                    y[i] = max(net - alpha, 0.0)
+            if np.abs(y - before).max() <= tol * np.abs(y).max():
                 break
         else:
             raise AssertionError("the oracle did not converge")

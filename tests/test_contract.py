@@ -19,13 +19,15 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
-from hebbnmf import OnlinePCA, OnlineSNMF, SymNMF
+from hebbnmf import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 
 TRANSFORMERS = [
     OnlineSNMF(),
     OnlineSNMF(dynamics="quartic"),
     OnlinePCA(),
+    OnlineDictionary(),
+    NonnegativeICA(),
     PatchNormalizer(),
     ZCAWhitener(),
 ]

@@ -21,6 +21,7 @@ from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
 from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
 from hebbnmf.engine.subspace import Subspace, SubspaceNetwork, SubspaceRules
+from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules, WhitenedState
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
@@ -36,8 +37,10 @@ from hebbnmf.parameters import (
 
 __all__ = [
     "BATCH",
+    "DictionarySettings",
     "Learner",
     "LearnerState",
+    "SeparationSettings",
     "Settings",
     "SubspaceSettings",
     "check_rows",
@@ -107,6 +110,8 @@ class Settings:
             memory=float(self.memory or 0),
             recycle=bool(self.recycle),
             quartic=self.dynamics == "quartic",
+            alpha=0.0,
+            signed=False,
             tol=tol,
             tight_tol=max(tol / 100, 8 * eps),
             rounding=4 * eps,
@@ -125,6 +130,42 @@ class Settings:
             f"rank_penalty={self.rank_penalty!r} is not below |x|^4 of any sample{scale}; "
             "lower it, or scale the data up"
         )
+
+
+@dataclass(frozen=True)
+class DictionarySettings:
+    """All parameters of a network of units with a threshold; `OnlineDictionary` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    alpha: float = parameter(0.5, NON_NEGATIVE)
+    positive_code: bool = parameter(False, FLAG)
+    memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
+    tol: float = parameter(1e-4, POSITIVE)
+    max_sweeps: int = parameter(1000, COUNT)
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> Rules:
+        """Return the settings as the kernels take them, for weights of this type."""
+        like = Settings(
+            self.n_components,
+            rank_penalty=0.0,
+            memory=self.memory,
+            tol=self.tol,
+            max_sweeps=self.max_sweeps,
+        )
+        rules = like.rules(dtype)
+        return rules._replace(alpha=float(self.alpha), signed=not self.positive_code)
+
+    def network(self, n_features: int, dtype: DTypeLike) -> Network:
+        """Make a network that has learned nothing."""
+        return Network(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return "all samples are zero; check the data"
 
 
 @dataclass(frozen=True)
@@ -158,10 +199,48 @@ class SubspaceSettings:
         return f"all samples are {'equal' if self.center else 'zero'}; check the data"
 
 
+@dataclass(frozen=True)
+class SeparationSettings:
+    """All parameters of a network behind a whitener, checked; `NonnegativeICA` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
+    whitening_memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    tol: float = parameter(1e-4, POSITIVE)
+    max_sweeps: int = parameter(1000, COUNT)
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> WhitenedRules:
+        """Return the settings as the kernels take them, for weights of this type."""
+        whitening = SubspaceSettings(self.n_components, self.whitening_memory, center=False)
+        separation = Settings(
+            self.n_components,
+            rank_penalty=0.0,
+            memory=self.memory,
+            tol=self.tol,
+            max_sweeps=self.max_sweeps,
+        )
+        return WhitenedRules(whitening.rules(dtype), separation.rules(dtype))
+
+    def network(self, n_features: int, dtype: DTypeLike) -> WhitenedNetwork:
+        """Make a network that has learned nothing."""
+        return WhitenedNetwork(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return "all samples are zero, or there is only one; check the data"
+
+
+AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSettings
+
+
 class LearnerState(NamedTuple):
     """All that a learner has learned: what a file or a message must hold."""
 
-    weights: Weights | Subspace
+    weights: Weights | Subspace | WhitenedState
     n_samples: int
     cost: RunningCost | None
 
@@ -173,7 +252,7 @@ class Learner:
 
     Parameters
     ----------
-    settings : Settings or SubspaceSettings
+    settings : Settings, DictionarySettings, SeparationSettings or SubspaceSettings
         The parameters; their class decides on that of the network.
     n_features : int
         Number of features of a sample.
@@ -182,7 +261,7 @@ class Learner:
 
     Attributes
     ----------
-    network : Network or SubspaceNetwork
+    network : Network, SubspaceNetwork or WhitenedNetwork
         The network.
     cost : RunningCost or None
         Cost (9) of the responses given while learning; None unless the settings ask for it.
@@ -206,7 +285,7 @@ class Learner:
 
     def __init__(
         self,
-        settings: Settings | SubspaceSettings,
+        settings: AnySettings,
         n_features: int,
         dtype: DTypeLike = np.float64,
     ) -> None:
@@ -214,7 +293,7 @@ class Learner:
         self.network = settings.network(n_features, dtype)
         self.cost = RunningCost() if settings.track_cost else None
 
-    def configure(self, settings: Settings | SubspaceSettings) -> None:
+    def configure(self, settings: AnySettings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
         if settings != self.settings:
             self.network.rules = settings.rules(self.network.dtype)

@@ -19,6 +19,7 @@ from hebbnmf.engine.response import (
     sum_lateral_weights,
 )
 from hebbnmf.engine.rows import add_rows, inner
+from hebbnmf.engine.signed import respond_signed
 from hebbnmf.engine.state import Block, FloatArray, LabelArray, Rules, Weights, Workspace
 
 
@@ -202,6 +203,11 @@ def _respond(
     work: Workspace,
 ) -> tuple[int, bool]:
     """Respond to the inputs ``work.p`` of K units, in ``work.active`` and ``work.y``."""
+    if rules.signed:
+        return respond_signed(K, weights.N_T, rules, work)
+    if rules.alpha > 0:
+        for i in range(K):
+            work.p[i] -= rules.alpha / work.s[i]
     if few or rules.quartic:
         return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, work)
     return respond_in_working_set(K, weights.N_T, rules, work)
@@ -213,8 +219,8 @@ def _write(t: int, n_active: int, work: Workspace, Y: FloatArray) -> int:
     label, top = -1, work.y.dtype.type(0)
     for a in range(n_active):
         i, y_i = int(work.active[a]), work.y[a]
-        if y_i > top or (y_i == top and i < label):
-            label, top = i, y_i
+        if abs(y_i) > top or (abs(y_i) == top and i < label):
+            label, top = i, abs(y_i)
     if len(Y):
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]

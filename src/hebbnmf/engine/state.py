@@ -31,6 +31,8 @@ class Rules(NamedTuple):
     memory: float  # 0 for all samples; below 1 a share of the stream, else a number of samples
     recycle: bool  # a full network replaces weak units
     quartic: bool  # Eq. (6) instead of Eq. (7)
+    alpha: float  # threshold of a unit
+    signed: bool  # units respond to negative inputs too
     tol: float  # of a response
     tight_tol: float  # of one that takes direct solves
     rounding: float  # of a net input, as a share of the sums it comes from
