@@ -163,3 +163,28 @@ def online_subspace(X, m, *, memory=None, center=False, residue=1e-8):
         B = gamma * B + np.outer(y, x)
         responses[T, : len(y)] = y
     return responses, A, B, mean
+
+
+def separated_online(X, m, memory):
+    """Whiten the rows of X, not centred, and present them to rectified units.
+
+    The whitening is taken anew after 1, 2, 4, ... 64 samples, and then after every 72.
+    """
+    n_samples, n = X.shape
+    Z = np.zeros((n_samples, m))
+    responses, _, _, _ = online_subspace(X, m)
+    root = np.zeros((m, m))
+    for T in range(n_samples):
+        y = responses[T]
+        Z[T] = root @ y
+        if T + 1 in (1, 2, 4, 8, 16, 32, 64) or (T + 1) % 72 == 0:
+            _, A, _, _ = online_subspace(X[: T + 1], m)
+            K = len(A)
+            values, axes = np.linalg.eigh(A / (T + 1))
+            noise = 0.0
+            if n > K:
+                noise = (np.square(X[: T + 1]).sum() / (T + 1) - values.sum()) / (n - K)
+            values = np.maximum(values - max(noise, 0), 1e-6 * values.max())
+            root = np.zeros((m, m))
+            root[:K, :K] = axes @ np.diag(values**-0.5) @ axes.T
+    return online_snmf(Z, m, 0.0, memory=memory)

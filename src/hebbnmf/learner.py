@@ -19,9 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
-from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
-from hebbnmf.engine.subspace import Subspace, SubspaceNetwork, SubspaceRules
-from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules, WhitenedState
+from hebbnmf.engine.state import BLOCK, FloatArray, Rules
+from hebbnmf.engine.subspace import SubspaceNetwork, SubspaceRules
+from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
@@ -240,7 +240,7 @@ AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSetti
 class LearnerState(NamedTuple):
     """All that a learner has learned: what a file or a message must hold."""
 
-    weights: Weights | Subspace | WhitenedState
+    weights: Any  # Weights, Subspace or WhitenedState
     n_samples: int
     cost: RunningCost | None
 

@@ -18,7 +18,7 @@ from hebbnmf.cli.inputs import (
 from hebbnmf.cli.signals import Interrupts
 
 if TYPE_CHECKING:
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
@@ -40,9 +40,23 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str) -> float | No
     return memory
 
 
+# Classes of `hebbnmf.estimators`; their parameters are options, where they have those.
+_MODELS = {
+    "snmf": "OnlineSNMF",
+    "pca": "OnlinePCA",
+    "dictionary": "OnlineDictionary",
+    "ica": "NonnegativeICA",
+}
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
+    click.option(
+        "--model",
+        type=click.Choice(list(_MODELS)),
+        default="snmf",
+        help="Clusters and features, principal components, a sparse dictionary, or non-negative "
+        "sources. Options that a model does not have are refused.",
+    ),
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
@@ -57,7 +71,18 @@ _OPTIONS = (
         callback=_memory,
         default="0.1",
         metavar="NUMBER|all",
-        help="What is remembered: a number of samples, a share of the stream below 1, or all.",
+        help="What is remembered: a number of samples, a share of the stream below 1, or all; by "
+        "default 0.1, and all for pca.",
+    ),
+    click.option(
+        "--alpha",
+        type=click.FloatRange(min=0),
+        default=0.5,
+        help="For dictionary: threshold of a unit.",
+    ),
+    click.option("--positive-code", is_flag=True, help="For dictionary: non-negative codes."),
+    click.option(
+        "--center/--no-center", default=True, help="For pca: take the running mean from the rows."
     ),
     click.option("--recycle", is_flag=True, help="Let new units replace weak ones."),
     click.option(
@@ -122,6 +147,7 @@ Examples:
   $ hebbnmf fit rows.csv -o model.npz --n-components 3 --scale
   $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
   $ cat rows.csv | hebbnmf fit - -o model.npz --rank-penalty 0.1
+  $ hebbnmf fit rows.csv -o model.npz --model pca --n-components 2 --memory 100
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --every 100
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --resume
 """
@@ -151,7 +177,7 @@ def fit(
     if o["resume"]:
         model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
     else:
-        model, steps = _new_model(o), _fitted_steps(data, reading, o)
+        model, steps = _new_model(ctx), _fitted_steps(data, reading, o)
     interrupts = ctx.ensure_object(Interrupts)
     interrupted = False
     with open_stream(
@@ -207,14 +233,34 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         )
 
 
-def _new_model(o: Options) -> "OnlineSNMF":
-    from dataclasses import fields
+def _new_model(ctx: click.Context) -> "OnlineEstimator":
+    """Make the model that the options ask for; those not given have its own defaults."""
+    from hebbnmf import estimators
 
-    from hebbnmf.estimators import OnlineSNMF
-    from hebbnmf.learner import Settings
-
+    o = ctx.params
+    kind = getattr(estimators, _MODELS[o["model"]])
     order = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
-    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **order)
+    given = {name: o[name] for name in _parameters_of_models() if _is_given(ctx, name)}
+    for name in given.keys() - kind.setting_names():
+        raise click.UsageError(
+            f"--{name.replace('_', '-')} is no option of --model {o['model']}: leave it out."
+        )
+    model: OnlineEstimator = kind(**given, **order)
+    return model
+
+
+def _parameters_of_models() -> set[str]:
+    """Return the names of the options that are parameters of some model's network."""
+    from hebbnmf import estimators
+
+    names = {
+        name for kind in _MODELS.values() for name in getattr(estimators, kind).setting_names()
+    }
+    return names & {option.name for option in fit.params}
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
 def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "list[Step]":
@@ -243,7 +289,7 @@ def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "l
 
 def _read_checkpoint(
     ctx: click.Context, path: str
-) -> tuple["OnlineSNMF", "list[Step]", dict[str, Any]]:
+) -> tuple["OnlineEstimator", "list[Step]", dict[str, Any]]:
     """Read a checkpoint; options that were given must be those that it was made with."""
     from hebbnmf.persistence import read_checkpoint
 
@@ -251,10 +297,10 @@ def _read_checkpoint(
     kinds = {type(step).__name__ for step in steps}
     stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
+    stored["model"] = next(kind for kind, name in _MODELS.items() if name == type(model).__name__)
     # A larger --epochs is allowed: training continues after the last one.
     for name in stored.keys() & ctx.params.keys():
-        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and ctx.params[name] != stored[name]:
+        if _is_given(ctx, name) and ctx.params[name] != stored[name]:
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is {ctx.params[name]!r}, but {path} was made with "
                 f"{stored[name]!r}; resume it as it was begun."
@@ -262,18 +308,18 @@ def _read_checkpoint(
     return model, steps, position
 
 
-def _rows_left(model: "OnlineSNMF", limit: int | None) -> int | None:
+def _rows_left(model: "OnlineEstimator", limit: int | None) -> int | None:
     """Return how many rows a limited training may still learn."""
     n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
     return None if limit is None else max(limit - n_seen, 0)
 
 
-def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
+def _is_watched(model: "OnlineEstimator", o: Options) -> bool:
     """Return whether a model is to be saved at an interrupt, which is how watching ends."""
     return o["watch"] and model.__sklearn_is_fitted__()
 
 
-def _kept(output: str, model: "OnlineSNMF", o: Options) -> str:
+def _kept(output: str, model: "OnlineEstimator", o: Options) -> str:
     if o["checkpoint"] is not None:
         return f"run the same command with --resume to continue from {o['checkpoint']}"
     return f"{output} is written" if _is_watched(model, o) else "nothing is written"

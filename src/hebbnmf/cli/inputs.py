@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions, Stream
 
@@ -111,7 +111,7 @@ def data_argument(command: Command) -> Command:
 
 
 def open_data(
-    data: Sequence[str], reading: "ReadOptions", model: "OnlineSNMF", limit: int | None = None
+    data: Sequence[str], reading: "ReadOptions", model: "OnlineEstimator", limit: int | None = None
 ) -> "Stream":
     """Open rows for a fitted model; refuse columns that are not those it learned."""
     from hebbnmf.streams import open_stream
@@ -121,14 +121,14 @@ def open_data(
     return stream
 
 
-def read_fitted(path: str) -> tuple["OnlineSNMF", "list[Step]"]:
+def read_fitted(path: str) -> tuple["OnlineEstimator", "list[Step]"]:
     """Read a model that can respond, and its preprocessing."""
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence import read
 
     file = read(path)
     model = file.model
-    if not isinstance(model, OnlineSNMF):
+    if not isinstance(model, OnlineEstimator):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, which cannot respond to new samples; "
             "fit an OnlineSNMF."

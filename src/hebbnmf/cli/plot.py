@@ -9,7 +9,7 @@ from hebbnmf.cli.inputs import PATH, open_data, read_fitted, read_options, repor
 
 if TYPE_CHECKING:
     from hebbnmf.engine.state import FloatArray
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
@@ -63,7 +63,7 @@ def _kind(n_features: int) -> str:
 
 
 def _first_rows(
-    data: tuple[str, ...], reading: "ReadOptions", model: "OnlineSNMF", steps: "list[Step]"
+    data: tuple[str, ...], reading: "ReadOptions", model: "OnlineEstimator", steps: "list[Step]"
 ) -> "FloatArray":
     import numpy as np
 
@@ -76,7 +76,7 @@ def _first_rows(
 
 
 def _draw(
-    kind: str, model: "OnlineSNMF", steps: "list[Step]", rows: "FloatArray | None", output: str
+    kind: str, model: "OnlineEstimator", steps: "list[Step]", rows: "FloatArray | None", output: str
 ) -> None:
     from matplotlib.figure import Figure
 
@@ -90,9 +90,9 @@ def _draw(
     elif kind == "directions":
         plot_directions(rows, model.components_, ax=ax)
     elif kind == "cost":
-        plot_cost(rows, model.learner_.respond(rows).Y, ax=ax)
+        plot_cost(rows, model.respond(rows).Y, ax=ax)
     else:
-        plot_activity_density(model.learner_.respond(rows).Y, ax=ax)
+        plot_activity_density(model.respond(rows).Y, ax=ax)
     with replacing(output) as file:
         figure.savefig(file, format=Path(output).suffix[1:] or "png", dpi=150)
 

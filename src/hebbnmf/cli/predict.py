@@ -29,4 +29,8 @@ def predict(model: str, data: tuple[str, ...], output: str, reading: "ReadOption
     has a line of names if DATA have one.
     """
     net, steps = read_fitted(model)
+    if not hasattr(net, "predict"):
+        raise ValueError(
+            f"{model} holds a {type(net).__name__}, which names no clusters: use transform."
+        )
     write_responses(net, steps, data, reading, output, ["label"], lambda found: found.labels)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hebbnmf.engine.network import Responses
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
@@ -27,7 +27,7 @@ OUTPUT = click.option(
 
 
 def write_responses(
-    model: "OnlineSNMF",
+    model: "OnlineEstimator",
     steps: "list[Step]",
     data: Sequence[str],
     reading: "ReadOptions",
@@ -45,7 +45,7 @@ def write_responses(
         named = stream.feature_names is not None or output.endswith(".parquet")
         with open_output(output, names if named else None) as writer:
             for chunk in stream:
-                responses = learner.respond(learner.check_rows(transform_rows(steps, chunk)))
+                responses = model.respond(learner.check_rows(transform_rows(steps, chunk)))
                 writer.write(values(responses))
                 bar.update(len(chunk))
                 n_rows += len(chunk)

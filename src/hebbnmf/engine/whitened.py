@@ -17,7 +17,7 @@ chunks changes nothing.
    Biological Neural Networks", Neural Computation, 2017.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -80,7 +80,7 @@ class WhitenedNetwork:
         self._whitening.rules, self._separation.rules = rules
 
     @property
-    def dtype(self) -> np.dtype[np.floating]:
+    def dtype(self) -> np.dtype[Any]:
         """Type of the samples and activities."""
         return self._whitening.dtype
 

@@ -101,12 +101,17 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         return self._respond(X, keep=True).Y
 
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        """Return the names of the parameters that are settings of the network."""
+        return [field.name for field in fields(cls.settings)]
+
     def check_parameters(self) -> Any:
         """Check every parameter, and return those of the network."""
         check_parameter("n_epochs", self.n_epochs, COUNT)
         check_parameter("shuffle", self.shuffle, FLAG)
         check_parameter("n_jobs", self.n_jobs, _N_JOBS)
-        return self.settings(**{name: getattr(self, name) for name in self._names_of_settings()})
+        return self.settings(**{name: getattr(self, name) for name in self.setting_names()})
 
     def begin(self, n_features: int, dtype: DTypeLike = np.float64) -> Learner:
         """Reset to an empty network, for callers with checked rows; return its learner."""
@@ -116,6 +121,10 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.learner_ = learner
         self.n_features_in_ = n_features
         return learner
+
+    def respond(self, rows: FloatArray, *, keep: bool = True) -> Responses:
+        """Respond to rows that the learner has checked, with frozen weights."""
+        return self.learner_.respond(rows, self.n_jobs, keep=keep)
 
     def learn(self, rows: FloatArray, *, keep: bool = False) -> Responses:
         """Learn rows that the learner has checked, and return the responses given on arrival."""
@@ -158,7 +167,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _respond(self, X: ArrayLike, *, keep: bool) -> Responses:
         rows = self._rows_to_respond_to(X)
-        responses = self.learner_.respond(rows, self.n_jobs, keep=keep)
+        responses = self.respond(rows, keep=keep)
         self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
         return responses
 
@@ -181,13 +190,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _has_changed(self) -> bool:
         """Return whether a parameter has changed since the learner got its settings."""
         known = self.learner_.settings
-        return any(
-            getattr(self, name) is not getattr(known, name) for name in self._names_of_settings()
-        )
-
-    @classmethod
-    def _names_of_settings(cls) -> list[str]:
-        return [field.name for field in fields(cls.settings)]
+        return any(getattr(self, name) is not getattr(known, name) for name in self.setting_names())
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         if not reset and self._is_ready(X):

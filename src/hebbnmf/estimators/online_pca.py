@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import SubspaceSettings
@@ -140,8 +141,7 @@ class OnlinePCA(OnlineEstimator):
         Z : ndarray of shape (n_samples, n_components_)
             Their coordinates, of unit variance with ``whiten``.
         """
-        rows = self._rows_to_respond_to(X)
-        return np.asarray((rows - self.mean_) @ self.components_.T / self._scale)
+        return super().transform(X)
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Return the samples of the principal subspace that have these coordinates.
@@ -178,6 +178,11 @@ class OnlinePCA(OnlineEstimator):
         return np.asarray(
             (C.T * (variances - noise)) @ C + noise * np.eye(C.shape[1], dtype=C.dtype)
         )
+
+    def respond(self, rows: FloatArray, *, keep: bool = True) -> Responses:
+        """Return the coordinates of rows that the learner has checked; `keep` is ignored."""
+        Y = np.asarray((rows - self.mean_) @ self.components_.T / self._scale)
+        return Responses(Y, np.full(len(Y), -1), 0, [])
 
     def check_parameters(self) -> SubspaceSettings:
         """Check every parameter, and return those of the network."""

@@ -4,18 +4,22 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.clustering import cluster_labels
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.state import Weights
-from hebbnmf.estimators import OnlineSNMF, SymNMF
-from hebbnmf.learner import LearnerState
+from hebbnmf.engine.subspace import Subspace
+from hebbnmf.engine.whitened import WhitenedState
+from hebbnmf.estimators import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
+from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.learner import Learner, LearnerState
 from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_parameters, unpack_parameters
 
 __all__ = ["Model", "pack_model", "unpack_model"]
 
-Model = OnlineSNMF | SymNMF
+Model = OnlineEstimator | SymNMF
 State = dict[str, Json]
 
 # Parameters that format 1 does not hold, and what they were.
@@ -65,31 +69,103 @@ def unpack_model(archive: Archive, header: State) -> Model:
     return model
 
 
-def _pack_online(model: OnlineSNMF, arrays: Arrays) -> State:
-    network = model.learner_.network
-    weights, n_samples, cost = model.learner_.state
+def _pack_snmf(model: OnlineSNMF, arrays: Arrays) -> State:
+    weights, _, cost = model.learner_.state
     labels = np.asarray(getattr(model, "labels_", np.empty(0)), np.int64)
     arrays.update(weights._asdict(), labels=labels)
     if cost is not None:
         arrays["triangle"] = cost.triangle
     return {
-        "n_features": network.n_features,
-        "n_units": network.n_units,
-        "n_samples": n_samples,
-        "dtype": network.dtype.name,
-        "n_iter": int(getattr(model, "n_iter_", 0)),
+        **_counts(model),
         "n_labels": len(labels),
         "cost_samples": None if cost is None else cost.n_samples,
     }
 
 
-def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
-    n, K, n_samples, n_iter, n_labels = archive.counts(
-        state, "n_features", "n_units", "n_samples", "n_iter", "n_labels"
+def _unpack_snmf(archive: Archive, model: OnlineSNMF, state: State) -> None:
+    n, K, n_samples, n_labels = archive.counts(
+        state, "n_features", "n_units", "n_samples", "n_labels"
     )
+    learner = _begin(archive, model, state)
+    weights = _weights(archive, state, n)
+    archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
+    labels = archive.array("labels", (n_labels,), np.int64)
+    archive.require(
+        bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels name units that do not exist"
+    )
+    cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
+    learner.restore(LearnerState(weights, n_samples, cost))
+    if n_labels:  # a training in rounds gives none
+        model.labels_ = labels.astype(np.intp)
+
+
+def _pack_dictionary(model: OnlineDictionary, arrays: Arrays) -> State:
+    arrays.update(model.learner_.state.weights._asdict())
+    return _counts(model)
+
+
+def _unpack_dictionary(archive: Archive, model: OnlineDictionary, state: State) -> None:
+    learner = _begin(archive, model, state)
+    weights = _weights(archive, state, model.n_features_in_)
+    learner.restore(LearnerState(weights, state["n_samples"], None))
+
+
+def _pack_pca(model: OnlinePCA, arrays: Arrays) -> State:
+    arrays.update(model.learner_.state.weights._asdict())
+    return _counts(model)
+
+
+def _unpack_pca(archive: Archive, model: OnlinePCA, state: State) -> None:
+    learner = _begin(archive, model, state)
+    subspace = _subspace(archive, state, state["n_units"], "")
+    learner.restore(LearnerState(subspace, state["n_samples"], None))
+
+
+def _pack_ica(model: NonnegativeICA, arrays: Arrays) -> State:
+    whitening, root, separation = model.learner_.state.weights
+    arrays.update(separation._asdict(), root=root)
+    arrays.update({f"whitening.{name}": array for name, array in whitening._asdict().items()})
+    return {**_counts(model), "n_whitened": len(whitening.A), "n_components": len(root)}
+
+
+def _unpack_ica(archive: Archive, model: NonnegativeICA, state: State) -> None:
+    learner = _begin(archive, model, state)
+    K, m = archive.counts(state, "n_whitened", "n_components")
+    archive.require(K <= m == model.n_components, "the whitening does not fit the units")
+    whitened = WhitenedState(
+        _subspace(archive, state, K, "whitening."),
+        archive.array("root", (m, m), np.float64),
+        _weights(archive, state, m),
+    )
+    learner.restore(LearnerState(whitened, state["n_samples"], None))
+
+
+def _counts(model: OnlineEstimator) -> State:
+    """Return what the states of all models that learn online have in common."""
+    network = model.learner_.network
+    return {
+        "n_features": network.n_features,
+        "n_units": network.n_units,
+        "n_samples": network.n_samples,
+        "dtype": network.dtype.name,
+        "n_iter": int(getattr(model, "n_iter_", 0)),
+    }
+
+
+def _begin(archive: Archive, model: OnlineEstimator, state: State) -> Learner:
+    """Check what `_counts` has written, and give the model a learner of this size."""
+    n, K, n_samples, n_iter = archive.counts(state, "n_features", "n_units", "n_samples", "n_iter")
     dtype = state["dtype"]
     archive.require(dtype in ("float32", "float64"), "dtype is not float32 or float64")
     archive.require(K <= n_samples, f"{K} units cannot come from {n_samples} samples")
+    learner = model.begin(n, dtype)
+    model.n_iter_ = n_iter
+    return learner
+
+
+def _weights(archive: Archive, state: State, n: int) -> Weights:
+    """Read the weights of units that have n inputs."""
+    K, n_samples, dtype = state["n_units"], state["n_samples"], state["dtype"]
     is_first = archive.header["version"] == 1  # which tells neither births nor energy
     weights = Weights(
         V=archive.array("V", (K, n), dtype),
@@ -99,7 +175,6 @@ def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
         born=np.full(K, -1) if is_first else archive.array("born", (K,), np.int64),
         energy=np.zeros(2) if is_first else archive.array("energy", (2,), np.float64),
     )
-    archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
     archive.require(not weights.N_T.diagonal().any(), "units inhibit themselves")
     archive.require(bool((weights.s > 0).all()), "row scales are not positive")
     archive.require(bool((weights.Yhat > 0).all()), "cumulative activity is not positive")
@@ -107,19 +182,29 @@ def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
         bool(((weights.born >= -1) & (weights.born < n_samples)).all()),
         "units were born of samples that never came",
     )
+    _check_energy(archive, weights.energy, n_samples)
+    return weights
+
+
+def _subspace(archive: Archive, state: State, K: int, prefix: str) -> Subspace:
+    """Read what K identity units have learned."""
+    n = state["n_features"]
+    subspace = Subspace(
+        A=archive.array(prefix + "A", (K, K), np.float64),
+        F=archive.array(prefix + "F", (K, n), np.float64),
+        mean=archive.array(prefix + "mean", (n,), np.float64),
+        energy=archive.array(prefix + "energy", (2,), np.float64),
+    )
+    archive.require(bool((subspace.A.diagonal() > 0).all()), "a unit was never active")
+    _check_energy(archive, subspace.energy, state["n_samples"])
+    return subspace
+
+
+def _check_energy(archive: Archive, energy: NDArray[np.float64], n_samples: int) -> None:
     archive.require(
-        bool((weights.energy >= 0).all()) and weights.energy[1] <= n_samples,
+        bool((energy >= 0).all()) and energy[1] <= n_samples,
         "the energy is not that of the samples",
     )
-    labels = archive.array("labels", (n_labels,), np.int64)
-    archive.require(
-        bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels name units that do not exist"
-    )
-    cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
-    model.begin(n, dtype).restore(LearnerState(weights, n_samples, cost))
-    if n_labels:  # a training in rounds gives none
-        model.labels_ = labels.astype(np.intp)
-    model.n_iter_ = n_iter
 
 
 def _unpack_cost(archive: Archive, state: State, n: int, K: int) -> RunningCost:
@@ -166,6 +251,9 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "OnlineSNMF": _Kind(OnlineSNMF, "learner_", _pack_online, _unpack_online),
+    "OnlineSNMF": _Kind(OnlineSNMF, "learner_", _pack_snmf, _unpack_snmf),
+    "OnlinePCA": _Kind(OnlinePCA, "learner_", _pack_pca, _unpack_pca),
+    "OnlineDictionary": _Kind(OnlineDictionary, "learner_", _pack_dictionary, _unpack_dictionary),
+    "NonnegativeICA": _Kind(NonnegativeICA, "learner_", _pack_ica, _unpack_ica),
     "SymNMF": _Kind(SymNMF, "embedding_", _pack_offline, _unpack_offline),
 }

@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
@@ -26,7 +26,7 @@ _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) an
 
 
 def train(
-    model: OnlineSNMF,
+    model: OnlineEstimator,
     stream: Stream,
     *,
     preprocessing: Sequence[Step] = (),
@@ -35,7 +35,7 @@ def train(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineSNMF:
+) -> OnlineEstimator:
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
@@ -43,7 +43,7 @@ def train(
 
     Parameters
     ----------
-    model : OnlineSNMF
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary or NonnegativeICA
         The model, new or already fitted.
     stream : Stream
         The samples, from where it stands.
@@ -63,7 +63,7 @@ def train(
 
     Returns
     -------
-    OnlineSNMF
+    estimator
         The model.
 
     Examples
@@ -108,7 +108,7 @@ def resume(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineSNMF:
+) -> OnlineEstimator:
     """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
 
     Parameters
@@ -122,7 +122,7 @@ def resume(
 
     Returns
     -------
-    OnlineSNMF
+    estimator
         The model: its weights equal, bit for bit, those of a training that was never stopped.
     """
     model, preprocessing, position = read_checkpoint(path)
@@ -166,7 +166,7 @@ class _Schedule:
 class _Run:
     """A model on its way through a stream, and the position up to which it has learned."""
 
-    model: OnlineSNMF
+    model: OnlineEstimator
     stream: Stream
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
@@ -218,7 +218,7 @@ class _Run:
 
 
 def _feature_names(
-    model: OnlineSNMF, stream: Stream, preprocessing: Sequence[Step]
+    model: OnlineEstimator, stream: Stream, preprocessing: Sequence[Step]
 ) -> list[str] | None:
     """Return the names of the features after preprocessing; raise if the model learned others."""
     names = stream.feature_names
