@@ -27,12 +27,14 @@ from hebbnmf.parameters import (
     FLAG,
     MEMORY,
     NON_NEGATIVE,
+    OFFSET,
     POSITIVE,
     check_fields,
     either,
     one_of,
     optional,
     parameter,
+    share_of_percent,
 )
 
 __all__ = [
@@ -82,6 +84,7 @@ class Settings:
         None, optional(POSITIVE, "None for the plain schedule")
     )
     activity_gain: float = parameter(1.0, POSITIVE)
+    similarity_offset: float | str = parameter(0.0, OFFSET)
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
     tol: float = parameter(1e-4, POSITIVE)
     max_sweeps: int = parameter(1000, COUNT)
@@ -95,6 +98,7 @@ class Settings:
         eps = float(np.finfo(dtype).eps)
         # Responses cannot settle below the rounding of the sums they come from.
         tol = max(float(self.tol), 8 * eps)
+        share = share_of_percent(self.similarity_offset)
         return Rules(
             max_units=int(self.n_components),
             threshold=(
@@ -112,6 +116,8 @@ class Settings:
             quartic=self.dynamics == "quartic",
             alpha=0.0,
             signed=False,
+            offset=float(self.similarity_offset if share is None else share),
+            offset_is_share=share is not None,
             tol=tol,
             tight_tol=max(tol / 100, 8 * eps),
             rounding=4 * eps,
@@ -215,7 +221,7 @@ class SeparationSettings:
 
     def rules(self, dtype: DTypeLike = np.float64) -> WhitenedRules:
         """Return the settings as the kernels take them, for weights of this type."""
-        whitening = SubspaceSettings(self.n_components, self.whitening_memory, center=False)
+        whitening = SubspaceSettings(self.n_components, self.whitening_memory)
         separation = Settings(
             self.n_components,
             rank_penalty=0.0,
@@ -231,7 +237,7 @@ class SeparationSettings:
 
     def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
         """Explain why no sample recruited a unit, and what to do."""
-        return "all samples are zero, or there is only one; check the data"
+        return "all samples are equal; check the data"
 
 
 AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSettings

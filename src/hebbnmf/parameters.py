@@ -1,5 +1,6 @@
 """Parameters: the rules that values must obey, and the one error for a value that does not."""
 
+import re
 from collections.abc import Callable
 from dataclasses import field, fields
 from numbers import Integral, Real
@@ -66,9 +67,20 @@ def _is_memory(value: Any) -> bool:
     return _is_real(value, 0.0) and (0 < value < 1 or value >= 2)
 
 
+def share_of_percent(value: object) -> float | None:
+    """Return the share that a text such as "50%" names, below 1; None if it names none."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?) ?%", value) if isinstance(value, str) else None
+    share = float(match[1]) / 100 if match else 1.0
+    return share if share < 1 else None
+
+
 COUNT = Rule("an integer of at least 1", _is_count)
 POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
+OFFSET = Rule(
+    "a finite number of at least 0 or a share of the mean of |x|^2 below '100%', such as '50%'",
+    lambda value: _is_real(value, 0.0) or share_of_percent(value) is not None,
+)
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(
     "a number of samples of at least 2 or a share of the stream between 0 and 1", _is_memory

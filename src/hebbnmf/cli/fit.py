@@ -47,6 +47,12 @@ _MODELS = {
     "dictionary": "OnlineDictionary",
     "ica": "NonnegativeICA",
 }
+
+
+def _offset(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    return text if text.endswith("%") else click.FloatRange(min=0)(text, param, ctx)
+
+
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
@@ -95,6 +101,14 @@ _OPTIONS = (
         type=_POSITIVE,
         default=1.0,
         help="Share of a squared activity that is added to cumulative activity.",
+    ),
+    click.option(
+        "--similarity-offset",
+        callback=_offset,
+        default="0",
+        metavar="NUMBER|SHARE%",
+        help="What is taken from every similarity, for units that tile a manifold: a number, or a "
+        "share of the mean of |x|^2 such as 50%.",
     ),
     click.option(
         "--dynamics",

@@ -33,6 +33,8 @@ class Rules(NamedTuple):
     quartic: bool  # Eq. (6) instead of Eq. (7)
     alpha: float  # threshold of a unit
     signed: bool  # units respond to negative inputs too
+    offset: float  # alpha of similarities x'x - alpha, or a share of the mean of |x|^2
+    offset_is_share: bool
     tol: float  # of a response
     tight_tol: float  # of one that takes direct solves
     rounding: float  # of a net input, as a share of the sums it comes from

@@ -1,17 +1,18 @@
 """Whiten, then respond: the network of non-negative independent components.
 
-A network of identity units finds the principal subspace of the samples, not centred. Its responses
-``y = F x`` are the coordinates in a basis that moves smoothly, and their second moments are
-``A / N``, N being the discounted number of samples, so::
+A network of identity units finds the principal subspace of the centred samples. Its responses
+``F (x - mean)`` are coordinates in a basis that moves smoothly, and their covariance is ``A / N``,
+N being the discounted number of samples, so::
 
-    z = (A/N - sigma^2)^(-1/2) F x
+    z = Q x,    Q = (A/N - sigma^2)^(-1/2) F
 
-is whitened data of as few dimensions as there are sources, in which the sources are a rotation
-away. sigma^2 is the mean square along the directions left out: noise that the subspace contains
-too. Rectified units that learn from z find the rotation whose outputs are not negative [1]_.
+has a unit covariance and keeps its mean, in as few dimensions as there are sources. sigma^2 is the
+variance along the directions left out: noise that the subspace contains too. The sources, of unit
+variance, are then a rotation away, and rectified units that learn from z find the rotation whose
+outputs are not negative [1]_.
 
-The root is taken anew after 1, 2, 4, ... samples, then after every block: how a stream is cut into
-chunks changes nothing.
+Q is taken anew after 1, 2, 4, ... samples, then after every block: how a stream is cut into chunks
+changes nothing.
 
 .. [1] C. Pehlevan, S. Mohan and D. B. Chklovskii, "Blind Nonnegative Source Separation Using
    Biological Neural Networks", Neural Computation, 2017.
@@ -28,7 +29,7 @@ from hebbnmf.engine.subspace import Subspace, SubspaceNetwork, SubspaceRules
 
 __all__ = ["WhitenedNetwork", "WhitenedRules", "WhitenedState"]
 
-# Second moments below this share of the largest are not amplified further.
+# Variances below this share of the largest are not amplified further.
 _SMALLEST_SHARE = 1e-6
 
 
@@ -40,10 +41,10 @@ class WhitenedRules(NamedTuple):
 
 
 class WhitenedState(NamedTuple):
-    """What both networks have learned, and the root in use."""
+    """What both networks have learned, and the whitening in use."""
 
     whitening: Subspace
-    root: NDArray[np.float64]
+    Q: NDArray[np.float64]  # (max_units, n)
     separation: Weights
 
 
@@ -68,7 +69,7 @@ class WhitenedNetwork:
         m = rules.whitening.max_units
         self._whitening = SubspaceNetwork(n_features, rules.whitening, dtype)
         self._separation = Network(m, rules.separation, dtype)
-        self._root = np.zeros((m, m))
+        self._Q = np.zeros((m, n_features))
 
     @property
     def rules(self) -> WhitenedRules:
@@ -106,33 +107,33 @@ class WhitenedNetwork:
 
     @property
     def whitening_matrix(self) -> FloatArray:
-        """What turns x into z, (max_units, n_features)."""
-        filters = self._whitening.filters
-        return np.asarray(self._root[:, : len(filters)] @ filters, self.dtype)
+        """Q, which turns x into z, (max_units, n_features)."""
+        return self._Q.astype(self.dtype)
 
     @property
     def state(self) -> WhitenedState:
         """Copies of all that was learned; `restore` goes on from them."""
-        return WhitenedState(self._whitening.state, self._root.copy(), self._separation.state)
+        return WhitenedState(self._whitening.state, self._Q.copy(), self._separation.state)
 
     def restore(self, state: WhitenedState, n_samples: int) -> None:
         """Continue from a `state`."""
         self._whitening.restore(state.whitening, n_samples)
         self._separation.restore(state.separation, n_samples)
-        self._root = state.root
+        self._Q = state.Q
 
     def learn(self, X: FloatArray, *, recruit: bool = True, keep: bool = True) -> Responses:
         """Present samples in order, as `Network.learn` does, to both networks."""
         parts = []
         start = 0
         while start < len(X):
-            stop = start + _samples_to_next_root(self.n_samples)
-            Y = self._whitening.learn(X[start:stop]).Y
-            Z = (Y @ self._root[:, : Y.shape[1]].T).astype(self.dtype)
+            n_left = _samples_to_next_whitening(self.n_samples)
+            rows = X[start : start + n_left]
+            Z = rows @ self.whitening_matrix.T
             parts.append(self._separation.learn(Z, recruit=recruit, keep=keep))
-            start += len(Y)
-            if start == stop:
-                self._root = self._next_root()
+            self._whitening.learn(rows, keep=False)
+            start += len(rows)
+            if len(rows) == n_left:
+                self._Q = self._next_whitening()
         Y = np.zeros((len(X) if keep else 0, self.n_units), self.dtype)
         labels = np.concatenate([part.labels for part in parts])
         row = 0
@@ -145,21 +146,20 @@ class WhitenedNetwork:
         """Respond to samples with frozen weights, as `Network.respond` does."""
         return self._separation.respond(X @ self.whitening_matrix.T, n_jobs, keep=keep)
 
-    def _next_root(self) -> NDArray[np.float64]:
-        """Return ``(A/N - sigma^2)^(-1/2)`` of the units that there are, zero elsewhere."""
-        A, _, _, energy = self._whitening.learned
-        K, m = len(A), self._whitening.rules.max_units
-        root = np.zeros((m, m))
+    def _next_whitening(self) -> NDArray[np.float64]:
+        """Return Q by the units that there are; rows of zeros for others."""
+        A, F, _, energy = self._whitening.learned
+        Q, K = np.zeros_like(self._Q), len(A)
         if K:
-            moments, axes = np.linalg.eigh(A / energy[1])
+            variances, axes = np.linalg.eigh(A / energy[1])
             n_left_out = self.n_features - K
-            noise = (energy[0] / energy[1] - moments.sum()) / n_left_out if n_left_out else 0.0
-            signal = np.maximum(moments - max(noise, 0.0), _SMALLEST_SHARE * moments[-1])
-            root[:K, :K] = (axes / np.sqrt(signal)) @ axes.T
-        return root
+            noise = (energy[0] / energy[1] - variances.sum()) / n_left_out if n_left_out else 0.0
+            signal = np.maximum(variances - max(noise, 0.0), _SMALLEST_SHARE * variances[-1])
+            Q[:K] = (axes / np.sqrt(signal)) @ axes.T @ F
+        return Q
 
 
-def _samples_to_next_root(n_samples: int) -> int:
+def _samples_to_next_whitening(n_samples: int) -> int:
     if n_samples < 64:
         return int(2 ** n_samples.bit_length()) - n_samples
     return BLOCK - n_samples % BLOCK

@@ -14,9 +14,9 @@ class NonnegativeICA(OnlineEstimator):
     """Non-negative independent component analysis online, by a Hebbian/anti-Hebbian network.
 
     Separates non-negative sources that are independent, or at least uncorrelated, and often near
-    zero, from mixtures of any signs. A network of linear units whitens the samples without
-    centring them, which would lose where zero is, and that of `OnlineSNMF` finds the rotation
-    of the whitened samples whose entries are not negative [1]_ [2]_.
+    zero, from mixtures of any signs. A network of linear units whitens the samples by their
+    covariance and leaves their mean, which tells where zero is; that of `OnlineSNMF` then finds the
+    rotation of the whitened samples whose entries are not negative [1]_ [2]_.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class NonnegativeICA(OnlineEstimator):
         How much of the stream the rotation remembers: a share of it between 0 and 1, a number of
         samples of at least 2, or all of it (None).
     whitening_memory : float or None, default=None
-        The same for the second moments.
+        The same for the covariance.
     tol : float, default=1e-4
         Error of a response, as a share of its largest activity.
     max_sweeps : int, default=1000
@@ -45,7 +45,7 @@ class NonnegativeICA(OnlineEstimator):
     components_ : ndarray of shape (n_components_, n_features_in_)
         The linear map from samples to sources, where all are active.
     mixing_ : ndarray of shape (n_features_in_, n_components_)
-        Its pseudo-inverse, from sources to samples. Sources are of unit mean square.
+        Its pseudo-inverse, from sources to samples. Sources are of unit variance.
     whitening_ : ndarray of shape (n_components, n_features_in_)
         The map from samples to whitened ones.
     n_components_ : int

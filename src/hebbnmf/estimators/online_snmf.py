@@ -56,6 +56,11 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
     activity_gain : float, default=1.0
         Share of a squared activity that is added to the cumulative activity. At 1 learning rates
         fall as one over time (the plain schedule); the paper takes 0.01 for natural images.
+    similarity_offset : float or str, default=0.0
+        What is taken from every similarity, so that responses match ``x_t . x_s - offset``: units
+        then respond to a part of a manifold each, the narrower the larger the offset. A number, or
+        a share of the mean of ``|x|^2`` over the stream so far, such as "50%". `score` and `cost_`
+        are those of the similarities themselves.
     dynamics : {"rectified", "quartic"}, default="rectified"
         How units respond: rectified net input, Eq. (7), or the exact minimum of Eq. (6), which
         matters while cumulative activity is small.
@@ -88,6 +93,8 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         Never negative, zero on the diagonal, not symmetric.
     cumulative_activity_ : ndarray of shape (n_components_,)
         Cumulative activity of each unit; one over it is the unit's learning rate.
+    thresholds_ : ndarray of shape (n_components_,)
+        What ``similarity_offset`` takes from the net input of each unit; zeros without.
     unit_births_ : ndarray of shape (n_components_,)
         Number of samples presented before the one that recruited each unit; -1 where a file of
         an older version does not tell. With ``recycle``, index and birth together identify what
@@ -162,6 +169,7 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,
+        similarity_offset: float | str = 0.0,
         dynamics: str = "rectified",
         tol: float = 1e-4,
         max_sweeps: int = 1000,
@@ -177,6 +185,7 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         self.recycle = recycle
         self.initial_activity = initial_activity
         self.activity_gain = activity_gain
+        self.similarity_offset = similarity_offset
         self.dynamics = dynamics
         self.tol = tol
         self.max_sweeps = max_sweeps
@@ -264,6 +273,11 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
     def cumulative_activity_(self) -> NDArray[np.float64]:
         """Cumulative activity Yhat."""
         return self.learner_.network.cumulative_activity
+
+    @property
+    def thresholds_(self) -> FloatArray:
+        """What the offset takes from the net input of each unit."""
+        return self.learner_.network.thresholds
 
     @property
     def unit_births_(self) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from hebbnmf.persistence.versions import library_versions
 __all__ = ["Checkpoint", "ModelFile", "load", "read", "read_checkpoint", "save"]
 
 _FORMAT = "hebbnmf-model"
-_VERSION = 2
+_VERSION = 3
 _KEYS = {"format", "version", "class", "parameters", "feature_names", "state", "preprocessing"}
 _KEYS |= {"position", "libraries"}
 

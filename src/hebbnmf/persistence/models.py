@@ -22,8 +22,9 @@ __all__ = ["Model", "pack_model", "unpack_model"]
 Model = OnlineEstimator | SymNMF
 State = dict[str, Json]
 
-# Parameters that format 1 does not hold, and what they were.
+# Parameters that formats before these do not hold, and what they were.
 _SINCE_FORMAT_2 = {"OnlineSNMF": {"memory": None, "recycle": False}}
+_SINCE_FORMAT_3 = {"OnlineSNMF": {"similarity_offset": 0.0}}
 
 
 def pack_model(model: Model, arrays: Arrays) -> State:
@@ -48,8 +49,9 @@ def unpack_model(archive: Archive, header: State) -> Model:
     archive.require(name in list(_KINDS), f"{name!r} is not a known class")
     kind = _KINDS[name]
     known, stored = kind.model().get_params(), header["parameters"]
-    if header["version"] == 1 and isinstance(stored, dict):
-        stored = _SINCE_FORMAT_2.get(name, {}) | stored
+    for version, missing in ((2, _SINCE_FORMAT_2), (3, _SINCE_FORMAT_3)):
+        if header["version"] < version and isinstance(stored, dict):
+            stored = missing.get(name, {}) | stored
     model = kind.model(**unpack_parameters(archive, known, stored))
     model.check_parameters()
     if state is None:
@@ -87,7 +89,10 @@ def _unpack_snmf(archive: Archive, model: OnlineSNMF, state: State) -> None:
         state, "n_features", "n_units", "n_samples", "n_labels"
     )
     learner = _begin(archive, model, state)
-    weights = _weights(archive, state, n)
+    # The offset of the similarities is one more input, if there is or was one.
+    width = archive.shape("V")[-1]
+    archive.require(width in (n, n + 1), "weights do not fit the features")
+    weights = _weights(archive, state, width)
     archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
     labels = archive.array("labels", (n_labels,), np.int64)
     archive.require(
@@ -122,10 +127,10 @@ def _unpack_pca(archive: Archive, model: OnlinePCA, state: State) -> None:
 
 
 def _pack_ica(model: NonnegativeICA, arrays: Arrays) -> State:
-    whitening, root, separation = model.learner_.state.weights
-    arrays.update(separation._asdict(), root=root)
+    whitening, Q, separation = model.learner_.state.weights
+    arrays.update(separation._asdict(), Q=Q)
     arrays.update({f"whitening.{name}": array for name, array in whitening._asdict().items()})
-    return {**_counts(model), "n_whitened": len(whitening.A), "n_components": len(root)}
+    return {**_counts(model), "n_whitened": len(whitening.A), "n_components": len(Q)}
 
 
 def _unpack_ica(archive: Archive, model: NonnegativeICA, state: State) -> None:
@@ -134,7 +139,7 @@ def _unpack_ica(archive: Archive, model: NonnegativeICA, state: State) -> None:
     archive.require(K <= m == model.n_components, "the whitening does not fit the units")
     whitened = WhitenedState(
         _subspace(archive, state, K, "whitening."),
-        archive.array("root", (m, m), np.float64),
+        archive.array("Q", (m, model.n_features_in_), np.float64),
         _weights(archive, state, m),
     )
     learner.restore(LearnerState(whitened, state["n_samples"], None))
