@@ -88,5 +88,5 @@ def test_fields_on_a_ring_are_narrower_the_larger_the_offset():
 
 @pytest.mark.parametrize("bad", [-1.0, "x", "100%", "-5%", np.nan, None])
 def test_a_bad_offset_is_refused(bad):
-    with pytest.raises(ValueError, match="similarity_offset=.* cannot be used"):
+    with pytest.raises(ValueError, match=r"similarity_offset=.* cannot be used"):
         OnlineSNMF(similarity_offset=bad).fit(stream(4))

@@ -39,6 +39,7 @@ from hebbnmf.parameters import (
 
 __all__ = [
     "BATCH",
+    "AnySettings",
     "DictionarySettings",
     "Learner",
     "LearnerState",
