@@ -182,7 +182,7 @@ def gabors():
     X, whitener = fig4.prepare(None, 100_000, seed=0)
     net = OnlineDictionary(256, alpha=1.0, memory=0.1).fit(X)
     fits = fit_gabors(image_filters(net.components_, whitener))
-    return {"share explained by a Gabor above 0.5": float(np.mean(fits.r2 > fig4.GABOR))}
+    return {"share explained by a Gabor above 0.5": float(np.mean(fits.explained > fig4.GABOR))}
 
 
 def tiling(seeds):

@@ -179,7 +179,8 @@ def online_subspace(X, m, *, memory=None, center=False, residue=1e-8):
 def separated_online(X, m, memory):
     """Whiten the rows of X by their covariance, not centred, and present them to rectified units.
 
-    The whitening is taken anew after 1, 2, 4, ... 64 samples, and then after every 72.
+    The whitening is taken anew after 1, 2, 4, ... 64 samples, and then after every 72; it is zero
+    as long as there are fewer than four samples a dimension.
     """
     n_samples, n = X.shape
     Z = np.zeros((n_samples, m))
@@ -190,7 +191,7 @@ def separated_online(X, m, memory):
             _, A, B, _ = online_subspace(X[: T + 1], m, center=True)
             K = len(A)
             Q = np.zeros((m, n))
-            if K:
+            if K and T + 1 >= 4 * K:
                 values, axes = np.linalg.eigh(A / (T + 1))
                 noise = 0.0
                 if n > K:

@@ -101,12 +101,12 @@ def test_the_error_of_a_code_stays_near_tol(tol):
 
 
 def test_atoms_are_found_in_whitened_data():
-    X, atoms = sparse_mixtures(20_000, 12, 8, seed=3)
+    X, atoms = sparse_mixtures(20_000, 24, 16, seed=3)
     whitener = ZCAWhitener(eps=0.0).fit(X)
-    net = OnlineDictionary(12, memory=0.05).fit(whitener.transform(X))
+    net = OnlineDictionary(24, memory=0.05).fit(whitener.transform(X))
     found = net.components_ @ np.linalg.inv(whitener.whitening_)
     found /= np.linalg.norm(found, axis=1, keepdims=True)
-    assert (np.abs(found @ atoms.T).max(axis=0) > 0.95).sum() >= 11
+    assert (np.abs(found @ atoms.T).max(axis=0) > 0.95).sum() >= 20
     np.testing.assert_allclose(np.linalg.norm(net.components_, axis=1), 1)
 
 
@@ -120,7 +120,7 @@ def test_float32_follows_float64():
     X, _ = sparse_mixtures(300, 24, 16, seed=5)
     net, narrow = OnlineDictionary(24).fit(X), OnlineDictionary(24).fit(X.astype(np.float32))
     assert narrow.components_.dtype == narrow.transform(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(narrow.components_, net.components_, atol=1e-2)
+    np.testing.assert_allclose(narrow.components_, net.components_, atol=5e-2)
 
 
 @pytest.mark.parametrize("bad", [{"alpha": -1.0}, {"positive_code": 1}, {"memory": 1}, {"tol": 0}])

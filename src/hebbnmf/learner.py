@@ -211,7 +211,7 @@ class SeparationSettings:
     """All parameters of a network behind a whitener, checked; `NonnegativeICA` explains them."""
 
     n_components: int = parameter(8, COUNT)
-    memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
+    memory: float | None = parameter(0.01, optional(MEMORY, "None for all samples"))
     whitening_memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
     tol: float = parameter(1e-4, POSITIVE)
     max_sweeps: int = parameter(1000, COUNT)

@@ -78,7 +78,7 @@ _OPTIONS = (
         default="0.1",
         metavar="NUMBER|all",
         help="What is remembered: a number of samples, a share of the stream below 1, or all; by "
-        "default 0.1, and all for pca.",
+        "default 0.1; all for pca, 0.01 for ica.",
     ),
     click.option(
         "--alpha",

@@ -12,7 +12,7 @@ variance, are then a rotation away, and rectified units that learn from z find t
 outputs are not negative [1]_.
 
 Q is taken anew after 1, 2, 4, ... samples, then after every block: how a stream is cut into chunks
-changes nothing.
+changes nothing. It is zero, and no sample learned from, while there are few.
 
 .. [1] C. Pehlevan, S. Mohan and D. B. Chklovskii, "Blind Nonnegative Source Separation Using
    Biological Neural Networks", Neural Computation, 2017.
@@ -29,6 +29,8 @@ from hebbnmf.engine.subspace import Subspace, SubspaceNetwork, SubspaceRules
 
 __all__ = ["WhitenedNetwork", "WhitenedRules", "WhitenedState"]
 
+# Samples a unit before the first whitening: with fewer, some directions seem to have no variance.
+_FIRST = 4
 # Variances below this share of the largest are not amplified further.
 _SMALLEST_SHARE = 1e-6
 
@@ -150,7 +152,7 @@ class WhitenedNetwork:
         """Return Q by the units that there are; rows of zeros for others."""
         A, F, _, energy = self._whitening.learned
         Q, K = np.zeros_like(self._Q), len(A)
-        if K:
+        if K and self.n_samples >= _FIRST * K:
             variances, axes = np.linalg.eigh(A / energy[1])
             n_left_out = self.n_features - K
             noise = (energy[0] / energy[1] - variances.sum()) / n_left_out if n_left_out else 0.0

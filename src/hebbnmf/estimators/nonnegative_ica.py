@@ -22,9 +22,10 @@ class NonnegativeICA(OnlineEstimator):
     ----------
     n_components : int, default=8
         Number of sources. It must be known: with more, noise is whitened too.
-    memory : float or None, default=0.1
+    memory : float or None, default=0.01
         How much of the stream the rotation remembers: a share of it between 0 and 1, a number of
-        samples of at least 2, or all of it (None).
+        samples of at least 2, or all of it (None). It should be short: the rotation is learned
+        from samples that it would give a negative source alone, and these grow rare.
     whitening_memory : float or None, default=None
         The same for the covariance.
     tol : float, default=1e-4
@@ -91,7 +92,7 @@ class NonnegativeICA(OnlineEstimator):
         self,
         n_components: int = 8,
         *,
-        memory: float | None = 0.1,
+        memory: float | None = 0.01,
         whitening_memory: float | None = None,
         tol: float = 1e-4,
         max_sweeps: int = 1000,
