@@ -60,7 +60,7 @@ def test_codes_satisfy_their_optimality_conditions(positive_code):
     W, M = net.feedforward_weights_, net.lateral_weights_
     for x, y in zip(X, net.transform(X), strict=True):
         drive = W @ x - M @ y - y  # what is left for the threshold to hold back
-        active = y != 0
+        active = np.abs(y) > 1e-9
         np.testing.assert_allclose(drive[active], 0.3 * np.sign(y[active]), atol=1e-9)
         held_back = drive[~active] if positive_code else np.abs(drive[~active])
         assert (held_back <= 0.3 + 1e-9).all()
