@@ -140,5 +140,5 @@ def _draw_fields(results: Results, ax: Axes) -> None:
     ax.scatter(x, y, c=shades[front], cmap="tab20", s=14, linewidths=0)
     ax.set_aspect("equal")
     ax.set_axis_off()
-    title = f"half of a sphere by its strongest unit, offset {_SHOWN[-1]:g}"
+    title = f"strongest unit on half a sphere, offset {_SHOWN[-1]:g}"
     ax.set_title(title, fontsize="medium")
