@@ -19,7 +19,11 @@ from equality import assert_same_model
 from hebbnmf import OnlineSNMF, SymNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_three_gaussians
+from hebbnmf.engine.state import empty_weights
+from hebbnmf.learner import LearnerState
 from hebbnmf.persistence import load, read, save
+from hebbnmf.streams import open_stream
+from hebbnmf.training import train
 
 ROOT = Path(__file__).parents[1]
 GUIDES = [ROOT / "README.md", ROOT / "docs" / "command_line.md"]
@@ -90,6 +94,8 @@ def run_example(line):
 def test_every_example_in_the_help_runs(command):
     lines = examples(run(command, "--help").stdout)
     assert len(lines) >= 2
+    if command == "convert":  # which replaces no file
+        Path("rows.npy").unlink()
     for line in lines:
         run_example(line)
 
@@ -98,6 +104,7 @@ def test_every_example_in_the_help_runs(command):
 def test_every_example_in_the_guides_runs(guide):
     lines = examples(guide.read_text())
     assert len(lines) >= 3
+    Path("rows.npy").unlink()  # readers begin with rows.csv
     for line in lines:
         run_example(line)
 
@@ -207,7 +214,7 @@ def test_limit_and_resume_equal_one_run():
     args = ["rows.csv", "-o", "m.npz", *FIT, "--epochs", "2", "--shuffle", "--checkpoint", "c.npz"]
     run("fit", *args, "--seed", "3")
     whole = load("c.npz")
-    run("fit", *args, "--seed", "3", "--limit", "288")
+    run("fit", *args, "--seed", "3", "--limit", "288", "--force")
     assert load("c.npz").n_samples_seen_ == 288
     run("fit", *args, "--seed", "3", "--resume")
     assert_same_model(load("c.npz"), whole)
@@ -343,7 +350,7 @@ def test_a_full_standard_output_is_one_line():
         (["fit", "rows.xyz", "-o", "model.npz"], "pass --format"),
         (["transform", "rows.csv", "rows.csv", "-o", "model.csv"], "'rows.csv' is not"),
         (["info", "missing.npz"], "missing.npz: there is no such model file"),
-        (["transform", "model.npz", "cut.npy", "-o", "old.npy"], "cut.npy ends before"),
+        (["transform", "model.npz", "cut.npy", "-o", "old.npy", "--force"], "cut.npy ends before"),
         (["convert", "cut.npy", "old.parquet"], "cut.npy ends before"),
     ],
 )
@@ -360,10 +367,10 @@ def test_a_file_that_fails_is_one_line_and_the_old_one_stays(folder, args, messa
     "args",
     [
         ["fit", "rows.csv", "-o", "model.npz"],
-        ["transform", "model.npz", "rows.csv", "-o", "old.npy"],
-        ["convert", "rows.csv", "old.csv"],
-        ["convert", "rows.csv", "old.parquet"],
-        ["plot", "model.npz", "--data", "rows.csv", "-o", "old.png"],
+        ["transform", "model.npz", "rows.csv", "--force", "-o", "old.npy"],
+        ["convert", "rows.csv", "--force", "old.csv"],
+        ["convert", "rows.csv", "--force", "old.parquet"],
+        ["plot", "model.npz", "--data", "rows.csv", "--force", "-o", "old.png"],
     ],
 )
 def test_a_full_disk_leaves_the_old_file_intact(folder, args):
@@ -429,6 +436,69 @@ def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, row
     assert np.allclose(load("m.npz").components_, learned)
     run("fit", growing, *args, "--resume", "--limit", "20")
     assert load("c.npz").n_samples_seen_ == 20
+
+
+def without_response(model):
+    """Give a model units that inhibit each other in circles, and respond for minutes and more."""
+    m = model.n_features_in_
+    weights = empty_weights(m, m, np.float64)
+    weights.V[:], weights.s[:], weights.Yhat[:] = np.eye(m), 1.0, 1e6
+    for i in range(m):
+        weights.N_T[i, (i + 1) % m] = 2.0
+    model.set_params(dynamics="quartic", n_components=m, max_sweeps=100_000)
+    model.learner_.configure(model.check_parameters())
+    model.learner_.restore(LearnerState(weights, 1000, None))
+
+
+def wait_for_processor(process, seconds):
+    """Wait until a process has computed for so many seconds since now, by all its threads."""
+
+    def used():
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    start = used()
+    while used() < start + seconds:
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize(
+    ("command", "n_rows", "signum"),
+    [
+        ("predict", 10, signal.SIGINT),  # in the main thread
+        ("predict", 1000, signal.SIGTERM),  # in a pool
+        ("fit", 1000, signal.SIGINT),
+        ("fit", 10, signal.SIGTERM),
+    ],
+)
+def test_a_forged_network_without_a_response_can_be_interrupted(command, n_rows, signum):
+    np.save("ones.npy", np.ones((1000 + n_rows, 500)))
+    np.save("few.npy", np.ones((n_rows, 500)))
+    fit = ["fit", "ones.npy", "-o", "m.npz", "--checkpoint", "c.npz", "--rank-penalty", "1e30"]
+    with pytest.warns(UserWarning, match="No unit"):
+        train(
+            OnlineSNMF(rank_penalty=1e30),
+            open_stream("ones.npy", limit=1000),
+            checkpoint="c.npz",
+        )
+    model, _, position, _ = read("c.npz")
+    without_response(model)
+    save(model, "c.npz", position=position)
+    before = Path("c.npz").read_bytes()
+    predict = ["predict", "c.npz", "few.npy", "-o", "labels.csv"]
+    with start(*(predict if command == "predict" else [*fit, "--resume"])) as process:
+        wait_for_processor(process, 6.0)  # imports take two, and responses have no end
+        begun = time.monotonic()
+        process.send_signal(signum)
+        _, stderr = process.communicate()
+    assert time.monotonic() - begun < 5  # a second on a machine that does nothing else
+    assert process.returncode == 128 + signum
+    assert stderr.decode().startswith("Interrupted")
+    assert len(stderr.decode().splitlines()) == 1
+    assert Path("c.npz").read_bytes() == before
+    assert not Path("labels.csv").exists()
 
 
 # info, plot ---------------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """Training in rounds: what equals the serial engine, what the sums are, what survives a crash."""
 
+import faulthandler
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -12,6 +15,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,12 +33,12 @@ from scipy.stats import ortho_group
 from equality import assert_same_model
 from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
-from hebbnmf.distributed import fit, predict, resume, transform
+from hebbnmf.distributed import executors, fit, predict, resume, transform
 from hebbnmf.distributed.merging import merge
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
-from hebbnmf.persistence import load, save
+from hebbnmf.persistence import load, read_checkpoint, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 from reference import discount_of
 
@@ -457,6 +461,31 @@ class TestCheckpoint:
             with pytest.raises(ValueError, match=rf"shape \(1500, 5\), but these have {extent}"):
                 resume(tmp_path / "net.npz", data, threads)
 
+    @pytest.mark.parametrize("kind", ["array", "dask", "files"])
+    def test_data_that_have_changed_are_refused(self, X, threads, tmp_path, kind):
+        def data(rows):
+            if kind == "array":
+                return rows
+            if kind == "dask":
+                return da.from_array(rows, chunks=(500, 5))
+            np.save(tmp_path / "a.npy", rows)
+            return [tmp_path / "a.npy"]
+
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), data(X), threads, n_shards=1, checkpoint=path)
+        resume(path, data(X) if kind != "files" else [tmp_path / "a.npy"], threads)
+        with pytest.raises(ValueError, match=r"have changed since .*net\.npz was written, in"):
+            resume(path, data(X[::-1]), threads)
+        resume(path, data(X[::-1]), threads, force=True)
+
+    def test_checkpoints_without_a_fingerprint_are_resumed(self, X, threads, tmp_path):
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), X, threads, n_shards=1, checkpoint=path)
+        model, _, position = read_checkpoint(path, rounds=True)
+        del position["rounds"]["source"]
+        save(model, path, position=position)
+        resume(path, X[::-1], threads)
+
 
 def write_csv(path, X, names):
     pd.DataFrame(X, columns=list(names)).to_csv(path, index=False)
@@ -757,15 +786,54 @@ def die_after_learning(flag):
     Network.learn = learn_and_die
 
 
-@pytest.fixture(scope="module")
-def client():
-    before = child_processes()
+def size_of_both(shared, part):
+    return len(shared) + len(part)
+
+
+@contextmanager
+def killed_worker(client, moment):
+    """Kill a worker of a local cluster at a moment of a training, given as a share of its rows.
+
+    Yields the training's `on_progress`, and the list of processes killed. It dies some time after
+    the round before, when it reads, learns or sends; a training that hangs ends this process.
+    """
+    rng = np.random.default_rng(int(1e9 * moment))
+    victim = client.cluster.workers[int(rng.integers(2))].pid
+    n_rows, victims, timers = [], [], []
+
+    def kill():
+        os.kill(victim, signal.SIGKILL)
+        victims.append(victim)
+
+    def on_progress(n):
+        n_rows.append(n)
+        if sum(n_rows) >= moment * 13000 and not timers:
+            timers.append(threading.Timer(rng.uniform(0, 0.05), kill))
+            timers[0].start()
+
+    faulthandler.dump_traceback_later(300, exit=True)
+    try:
+        yield on_progress, victims
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    timers[0].join()
+
+
+@contextmanager
+def two_processes():
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
         ) as cluster,
         Client(cluster) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    before = child_processes()
+    with two_processes() as client:
         yield client
     assert child_processes() <= before
 
@@ -857,3 +925,44 @@ class TestCluster:
         assert Path(flag).exists()
         assert set(client.scheduler_info()["workers"]) != workers
         assert_same_model(model, expected)
+
+    def test_a_cluster_without_workers_is_an_error_after_a_stated_time(self, long, monkeypatch):
+        monkeypatch.setattr(executors, "_PATIENCE", 0.5)
+        lazy = da.from_array(long, chunks=(250, 5))
+        with (
+            LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
+            Client(cluster, set_as_default=False) as empty,
+        ):
+            for data in (long, lazy):  # a round, and the first rows
+                with pytest.raises(RuntimeError, match=r"no worker for 0\.5 seconds: start some"):
+                    fit(OnlineSNMF(10), data, empty, n_shards=3)
+
+    def test_large_weights_are_sent_without_a_warning(self, client):
+        found = executors.run(client, size_of_both, bytes(12_000_000), [(np.zeros(9),)] * 3)
+        assert found == [12_000_009] * 3  # Dask warns from 10 MB on
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("seed", range(10))
+    def test_fifty_workers_killed_at_random_moments(
+        self, long, expected, tmp_path, seed, record_property
+    ):
+        rng = np.random.default_rng(seed)
+        kinds = [long, da.from_array(long, chunks=(250, 5)), write_shards(long, 3, tmp_path)]
+        seen = Counter()
+        for data in (kinds[i % 3] for i in range(5)):
+            with (
+                two_processes() as client,  # the nanny of a killed worker does not always start one
+                killed_worker(client, moment=rng.uniform(0, 0.9)) as (on_progress, victims),
+            ):
+                model = fit(
+                    OnlineSNMF(10),
+                    data,
+                    client,
+                    n_shards=3,
+                    round_rows=144,
+                    on_progress=on_progress,
+                )
+            assert len(victims) == 1
+            assert_same_model(model, expected)
+            seen["killed"] += 1
+        record_property("killed workers", seen)

@@ -19,7 +19,7 @@ from hebbnmf.engine import network
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.blocks import learn_rows, respond_rows
 from hebbnmf.engine.response import FEW_UNITS
-from hebbnmf.engine.state import empty_weights
+from hebbnmf.engine.state import BLOCK, empty_weights
 from hebbnmf.preprocessing import PatchNormalizer
 from reference import online_snmf
 
@@ -230,6 +230,61 @@ def test_unconverged_samples_are_counted(m):
     net = make(20, m, rank_penalty=0.0, tol=1e-12, max_sweeps=2)
     assert 0 < net.learn(X).n_unconverged <= 200
     assert 0 < net.respond(X).n_unconverged <= 200
+
+
+def cyclic(m, max_sweeps):
+    """Three units inhibit each other in a circle, and have no response to what drives all three."""
+    net = make(m, m + 2, rank_penalty=1e10, memory=None, max_sweeps=max_sweeps)
+    weights = empty_weights(m, m, np.float64)
+    weights.V[:], weights.s[:], weights.Yhat[:] = np.eye(m), 1.0, 1e6
+    for i in range(3):
+        weights.N_T[i, (i + 1) % 3] = 2.0
+    net.restore(weights, 100)
+    X = make_sparse_sources(4 * BLOCK, m, random_state=0)
+    X[:, :3] = X[::7] = 0
+    X[::7, :3] = 1
+    return net, X
+
+
+@pytest.mark.parametrize("m", [8, 80])
+def test_a_response_that_did_not_converge_ends_the_call_of_a_kernel(m):
+    net, X = cyclic(m, 100)
+    state, Y, labels = net.state, np.zeros_like(X), np.zeros(len(X), np.intp)
+    for start, done in ((0, 1), (1, 7), (8, 7)):
+        assert respond_rows(m, X[start:], Y, labels, state, net.rules) == (done, 1)
+        found = learn_rows(m, 0, True, 100, BLOCK, X[start:], Y[:0], labels, state, net.rules)
+        assert found == (m, done, 1)
+    assert net.respond(X).n_unconverged == len(X[::7])
+
+
+@pytest.mark.parametrize("m", [8, 80])
+def test_calls_that_end_early_change_neither_weights_nor_responses(m):
+    # Just below 100 sweeps calls go to their end: the same but for rounding, and for the units that
+    # go in circles, which an even number of sweeps more leaves where they were.
+    nets, Ys = [], []
+    for max_sweeps, chunk in ((98, 4 * BLOCK), (100, 4 * BLOCK), (100, BLOCK), (100, 3 * BLOCK)):
+        net, X = cyclic(m, max_sweeps)
+        parts = [net.learn(X[i : i + chunk]) for i in range(0, len(X), chunk)]
+        assert [part.deferred for part in parts] == [[]] * len(parts)
+        assert sum(part.n_unconverged for part in parts) == len(X[::7])
+        nets.append(net)
+        Ys.append(np.vstack([part.Y for part in parts]))
+    np.testing.assert_allclose(Ys[1], Ys[0], atol=1e-9)
+    np.testing.assert_allclose(nets[1].components, nets[0].components, atol=1e-9)
+    for net, Y in zip(nets[2:], Ys[2:], strict=True):
+        np.testing.assert_array_equal(Y, Ys[1])
+        np.testing.assert_array_equal(net.components, nets[1].components)
+    one, two = (nets[1].respond(X, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.Y, two.Y)
+    assert one.n_unconverged == two.n_unconverged == len(X[::7])
+
+
+@pytest.mark.parametrize("m", [8, 80])
+def test_samples_are_deferred_between_responses_that_did_not_converge(m):
+    net, X = cyclic(m, 100)
+    X[[7, 30]] = -1000 * np.eye(m)[4]  # the first in the place of a sample that has no response
+    assert net.learn(X, recruit=False).deferred == [7, 30]
+    assert net.n_samples == 100 + len(X) - 2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -45,7 +45,7 @@ def test_every_code_equals_the_oracle_in_any_chunking(m, alpha, memory, positive
         chunks = []
         for i in range(0, len(X), size):
             net.partial_fit(X[i : i + 1].copy())
-            chunks.append(net.learn(X[i + 1 : i + size].copy(), keep=True).Y)
+            chunks.append(net.learner_.learn(X[i + 1 : i + size].copy(), keep=True).Y)
         np.testing.assert_allclose(net.feedforward_weights_, W, rtol=0, atol=1e-7)
         np.testing.assert_allclose(net.lateral_weights_, M, rtol=0, atol=1e-7)
         np.testing.assert_allclose(net.cumulative_activity_, Yhat, rtol=1e-7)

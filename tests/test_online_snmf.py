@@ -36,7 +36,7 @@ BAD_PARAMETERS = {
     "activity_gain": [0.0, -1.0, np.nan, np.inf],
     "dynamics": ["linear", None, 7],
     "tol": [0.0, -1e-4, np.nan],
-    "max_sweeps": [0, 1.5],
+    "max_sweeps": [0, 1.5, 100_001],
     "n_epochs": [0, -2],
     "shuffle": ["yes", None],
     "track_cost": [1, None],

@@ -359,7 +359,14 @@ HEADERS = {
     "unknown parameter": (lambda h: h["parameters"].update(evil=1), "parameters do not fit"),
     "parameters": (lambda h: h.update(parameters=None), "parameters do not fit"),
     "seed": (lambda h: h["parameters"].update(random_state=-1), "not a seed"),
-    "random state": (lambda h: h["parameters"].update(random_state={"MT19937": [1]}), "valid"),
+    "random state": (lambda h: h["parameters"].update(random_state={"MT19937": [1]}), "other keys"),
+    "many samples": (lambda h: h["state"].update(n_samples=2**53), "n_samples is not a count"),
+    "many units": (lambda h: h["parameters"].update(n_components=10**30), "n_components=1000"),
+    "sweeps": (
+        lambda h: h["parameters"].update(max_sweeps=2**62),
+        "max_sweeps=4611686018427387904",
+    ),
+    "step flag": (lambda h: h["preprocessing"][0]["parameters"].update(eps=True), "step 0"),
     "n_units": (lambda h: h["state"].update(n_units=1), "'V' is not"),
     "negative": (lambda h: h["state"].update(n_units=-1), "n_units is not a count"),
     "boolean": (lambda h: h["state"].update(n_units=True), "n_units is not a count"),
@@ -385,6 +392,24 @@ HEADERS = {
 }
 
 
+RANDOM_STATES = {
+    "position": 2**31 - 1,  # numpy would read out of bounds
+    "has_gauss": 2,
+    "cached_gaussian": 1e300,
+    "MT19937": [1] + 623 * [0],  # without end for a normal deviate
+}
+
+
+@pytest.mark.parametrize("key", RANDOM_STATES)
+def test_a_forged_random_state_is_refused(tmp_path, key):
+    model = OnlineSNMF(2, random_state=np.random.RandomState(0))
+    save(model, tmp_path / "net.npz")
+    state = {key: RANDOM_STATES[key]}
+    forge(tmp_path / "net.npz", lambda h: h["parameters"]["random_state"].update(state))
+    with pytest.raises(ModelFileError, match="random_state is not a state of MT19937"):
+        load(tmp_path / "net.npz")
+
+
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_forged_text_is_refused(tmp_path, name):
     change, message = HEADERS[name]
@@ -396,20 +421,27 @@ def test_a_forged_text_is_refused(tmp_path, name):
 
 INVARIANTS = {
     "V": (lambda V: np.full_like(V, np.nan), "not finite"),
-    "N_T": (lambda N: N - 1, "negative"),
-    "s": (lambda s: 0 * s, "row scales"),
-    "Yhat": (lambda Yhat: -Yhat, "cumulative activity"),
-    "born": (lambda born: born + 150, "born of samples"),
-    "energy": (lambda energy: -energy, "the energy is not"),
-    "labels": (lambda labels: labels + 100, "labels name units"),
+    "N_T": (lambda N: N - 1, "'N_T' has entries from -1.0 to"),
+    "s": (lambda s: 0 * s, "'s' has entries from 0.0 to 0.0, but they lie between 1e-06"),
+    "Yhat": (lambda Yhat: -Yhat, "'Yhat' has entries from -"),
+    "born": (lambda born: born + 150, "but they lie between -1 and 149"),
+    "energy": (lambda energy: -energy, "'energy' has entries"),
+    "labels": (lambda labels: labels + 100, "'labels' has entries"),
     "triangle": (lambda R: R + 1, "triangle"),
 }
 
 
 MORE_INVARIANTS = {
     "diagonal": ("N_T", lambda N: N + np.eye(len(N)), "inhibit themselves"),
-    "before the stream": ("born", lambda born: born - 2 - born.min(), "born of samples"),
+    "before the stream": ("born", lambda born: born - 2 - born.min(), "'born' has entries from -2"),
     "infinite": ("energy", lambda energy: energy + np.inf, "not finite"),
+    "huge weights": ("V", lambda V: V * 1e40, "'V' has entries"),
+    "huge lateral weights": ("N_T", lambda N: N * 1e40, "'N_T' has entries"),
+    "large scales": ("s", lambda s: s + 1, "'s' has entries from"),
+    "huge activity": ("Yhat", lambda Yhat: Yhat * 1e200, "'Yhat' has entries"),
+    "energy of nothing": ("energy", lambda energy: energy * [1, 0], "the energy is not"),
+    "huge energy": ("energy", lambda energy: energy * [1e170, 1], "the energy is not"),
+    "huge cost": ("triangle", lambda R: R * 1e200, "'triangle' has entries"),
     "more than came": ("energy", lambda energy: energy * 2, "the energy is not"),
 }
 

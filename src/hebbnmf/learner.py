@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
-from hebbnmf.engine.state import BLOCK, FloatArray, Rules
+from hebbnmf.engine.state import BLOCK, LARGEST_NORM2, FloatArray, Rules
 from hebbnmf.engine.subspace import SubspaceNetwork, SubspaceRules
 from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules
 from hebbnmf.parameters import (
@@ -30,10 +30,12 @@ from hebbnmf.parameters import (
     OFFSET,
     POSITIVE,
     check_fields,
+    count_up_to,
     either,
     one_of,
     optional,
     parameter,
+    positive_up_to,
     share_of_percent,
 )
 
@@ -53,11 +55,6 @@ __all__ = [
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
-# Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
-_LARGEST_NORM2 = {
-    np.dtype(np.float32): float(np.finfo(np.float32).max),
-    np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
-}
 # Packages whose frames lie between a warning and the line of the user that caused it.
 _PACKAGES = ("hebbnmf", "joblib", "river", "sklearn")
 
@@ -81,14 +78,15 @@ class Settings:
     rank_penalty: float | str = parameter("auto", either(NON_NEGATIVE, "auto"))
     memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
     recycle: bool = parameter(False, FLAG)
+    # Bounds on activity and its gain keep cumulative activity, and roots of its cube, finite.
     initial_activity: float | None = parameter(
-        None, optional(POSITIVE, "None for the plain schedule")
+        None, optional(positive_up_to(1e160), "None for the plain schedule")
     )
-    activity_gain: float = parameter(1.0, POSITIVE)
+    activity_gain: float = parameter(1.0, positive_up_to(1e9))
     similarity_offset: float | str = parameter(0.0, OFFSET)
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
     tol: float = parameter(1e-4, POSITIVE)
-    max_sweeps: int = parameter(1000, COUNT)
+    max_sweeps: int = parameter(1000, count_up_to(100_000))
     track_cost: bool = parameter(False, FLAG)
 
     def __post_init__(self) -> None:
@@ -105,7 +103,7 @@ class Settings:
             threshold=(
                 RELATIVE_THRESHOLD
                 if isinstance(self.rank_penalty, str)
-                else float(np.sqrt(self.rank_penalty))
+                else float(np.sqrt(float(self.rank_penalty)))
             ),
             relative=self.rank_penalty == "auto",
             # |y|^2 is known to about tol |x|^2, and to sqrt(eps) where sums nearly cancel.
@@ -398,7 +396,7 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
             f"X has {rows.shape[1]} features, but the network learned {n_features}: give the "
             "columns, and the preprocessing, that it learned with."
         )
-    limit = _LARGEST_NORM2[rows.dtype]
+    limit = LARGEST_NORM2[rows.dtype]
     largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
     if largest <= limit:
         return rows

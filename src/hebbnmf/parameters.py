@@ -53,18 +53,36 @@ def either(rule: Rule, choice: str) -> Rule:
     )
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+def count_up_to(limit: int) -> Rule:
+    """Make the rule that a value is an integer from 1 to a limit."""
+
+    def holds(value: object) -> bool:
+        return (
+            isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= limit
+        )
+
+    return Rule(f"an integer from 1 to {limit:,}", holds)
 
 
-def _is_real(value: object, least: float) -> bool:
+def positive_up_to(limit: float) -> Rule:
+    """Make the rule that a value is a number above 0, and at most a limit."""
+    return Rule(
+        f"a number above 0, at most {limit:g}",
+        lambda value: _is_real(value, 0.0) and 0 < value <= limit,
+    )
+
+
+def _is_real(value: Any, least: float) -> bool:
+    # An integer may be larger than any float.
     return (
-        isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) < np.inf
+        isinstance(value, Real)
+        and not isinstance(value, bool)
+        and bool(least <= value <= np.finfo(np.float64).max)
     )
 
 
 def _is_memory(value: Any) -> bool:
-    return _is_real(value, 0.0) and (0 < value < 1 or value >= 2)
+    return _is_real(value, 0.0) and (_LEAST_SHARE <= value < 1 or value >= 2)
 
 
 def share_of_percent(value: object) -> float | None:
@@ -74,7 +92,10 @@ def share_of_percent(value: object) -> float | None:
     return share if share < 1 else None
 
 
-COUNT = Rule("an integer of at least 1", _is_count)
+# Of a stream; one over it must be a number.
+_LEAST_SHARE = 1e-12
+# Some way below the largest integers, so that kernels can count on.
+COUNT = count_up_to(10**15)
 POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
 OFFSET = Rule(

@@ -12,6 +12,7 @@ from hebbnmf.cli.convert import convert
 from hebbnmf.cli.demo import demo
 from hebbnmf.cli.fit import fit
 from hebbnmf.cli.info import info
+from hebbnmf.cli.messages import printable, say
 from hebbnmf.cli.plot import plot
 from hebbnmf.cli.predict import predict
 from hebbnmf.cli.reproduce import reproduce
@@ -26,6 +27,8 @@ _OPTIONS = {
     "pass format,": "pass --format,",
     "pass width,": "pass --width,",
     "in this order, by columns": "in this order, by --columns",
+    "with resume,": "with --resume,",
+    "force=True": "--force",
 }
 
 
@@ -39,7 +42,10 @@ class _Command(click.Group):
             except KeyboardInterrupt:
                 click.echo("Interrupted.", err=True)
                 return ctx.exit(ctx.obj.exit_code)
-            except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            except click.ClickException as error:
+                vars(error)["message"] = printable(error.message)
+                raise
+            except (click.Abort, click.exceptions.Exit, BrokenPipeError):
                 raise
             except Exception as error:
                 if ctx.params["debug"]:
@@ -75,7 +81,7 @@ def _one_line(error: Exception) -> str:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
     for phrase, option in _OPTIONS.items():
         text = text.replace(phrase, option)
-    return " ".join(text.split())
+    return printable(" ".join(" ".join([text, *getattr(error, "__notes__", [])]).split()))
 
 
 @contextmanager
@@ -86,7 +92,7 @@ def _short_warnings() -> Iterator[None]:
     def show(message: Warning | str, *_: object) -> None:
         if (text := " ".join(str(message).split())) not in shown:
             shown.add(text)
-            click.echo(f"Warning: {text}", err=True)
+            say(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = cast(Any, show)

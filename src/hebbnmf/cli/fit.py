@@ -15,6 +15,8 @@ from hebbnmf.cli.inputs import (
     read_options,
     report_bad_rows,
 )
+from hebbnmf.cli.messages import say
+from hebbnmf.cli.outputs import FORCE, check_output
 from hebbnmf.cli.signals import Interrupts
 
 if TYPE_CHECKING:
@@ -169,6 +171,7 @@ Examples:
 @data_argument
 @click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
 @options(*_OPTIONS)
+@FORCE
 @read_options
 @click.pass_context
 def fit(
@@ -180,20 +183,18 @@ def fit(
     "day*.csv", or - for standard input. They are read in constant memory.
     """
     _check_usage(data, output, o)
-    from hebbnmf.persistence import save
-    from hebbnmf.persistence.atomic import check_target
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
-    for path in filter(None, (output, o["checkpoint"])):
-        check_target(path)
+    _check_outputs(data, output, o)
     position = None
     if o["resume"]:
         model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
     else:
         model, steps = _new_model(ctx), _fitted_steps(data, reading, o)
+    n_before = _n_seen(model)
     interrupts = ctx.ensure_object(Interrupts)
-    interrupted = False
+    interrupts.saves, interrupted = True, False
     with open_stream(
         list(data),
         options=reading,
@@ -203,8 +204,6 @@ def fit(
         limit=_rows_left(model, o["limit"]),
         follow=o["watch"],
     ) as stream:
-        if position is not None:
-            stream.seek(position)
         with progress("fit", stream.total) as bar:
             try:
                 train(
@@ -212,6 +211,8 @@ def fit(
                     stream,
                     preprocessing=steps,
                     checkpoint=o["checkpoint"],
+                    position=position,
+                    force=o["force"],
                     every=o["every"],
                     every_seconds=o["every_seconds"],
                     on_progress=bar.update,
@@ -219,15 +220,38 @@ def fit(
                 )
             except KeyboardInterrupt:
                 interrupted = True
+            except Exception as error:
+                if _n_seen(model) > n_before:
+                    if o["watch"]:
+                        _save(model, steps, output)
+                    error.add_note(f"{_n_seen(model)} rows are learned: {_kept(output, model, o)}.")
+                raise
         report_bad_rows(stream)
     interrupted = interrupted or interrupts.should_stop()
     if not interrupted or _is_watched(model, o):
-        save(model, output, preprocessing=steps)
-        units, seen = model.n_components_, model.n_samples_seen_
-        click.echo(f"{output}: {units} units, {seen} samples seen", err=True)
+        _save(model, steps, output)
     if interrupted:
-        click.echo(f"Interrupted: {_kept(output, model, o)}.", err=True)
+        say(f"Interrupted: {_kept(output, model, o)}.", err=True)
         ctx.exit(interrupts.exit_code)
+
+
+def _check_outputs(data: Sequence[str], output: str, o: Options) -> None:
+    from hebbnmf.persistence.archives import is_archive
+    from hebbnmf.streams import source_files
+    from hebbnmf.training import check_checkpoint
+
+    check_output(output, data, force=o["force"], is_own=is_archive)
+    if o["checkpoint"] is not None:
+        files, is_new = source_files(list(data)), not o["resume"]
+        check_checkpoint(o["checkpoint"], files, is_new=is_new, force=o["force"])
+
+
+def _save(model: "OnlineEstimator", steps: "list[Step]", output: str) -> None:
+    from hebbnmf.persistence import save
+
+    save(model, output, preprocessing=steps)
+    units, seen = model.n_components_, model.n_samples_seen_
+    say(f"{output}: {units} units, {seen} samples seen", err=True)
 
 
 def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
@@ -235,7 +259,7 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
-    elif os.path.realpath(o["checkpoint"]) == os.path.realpath(output):
+    elif _are_one_file(o["checkpoint"], output):
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
@@ -245,6 +269,12 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
             f"{'standard input' if one_pass_source == '-' else one_pass_source} can be read only "
             "once, but --whiten and --scale take separate passes: write the rows to a file first."
         )
+
+
+def _are_one_file(path: str, other: str) -> bool:
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _new_model(ctx: click.Context) -> "OnlineEstimator":
@@ -322,10 +352,13 @@ def _read_checkpoint(
     return model, steps, position
 
 
+def _n_seen(model: "OnlineEstimator") -> int:
+    return model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
+
+
 def _rows_left(model: "OnlineEstimator", limit: int | None) -> int | None:
     """Return how many rows a limited training may still learn."""
-    n_seen = model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
-    return None if limit is None else max(limit - n_seen, 0)
+    return None if limit is None else max(limit - _n_seen(model), 0)
 
 
 def _is_watched(model: "OnlineEstimator", o: Options) -> bool:
@@ -334,6 +367,8 @@ def _is_watched(model: "OnlineEstimator", o: Options) -> bool:
 
 
 def _kept(output: str, model: "OnlineEstimator", o: Options) -> str:
-    if o["checkpoint"] is not None:
+    if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         return f"run the same command with --resume to continue from {o['checkpoint']}"
-    return f"{output} is written" if _is_watched(model, o) else "nothing is written"
+    if _is_watched(model, o):
+        return f"{output} is written"
+    return "nothing is written" + ("" if o["checkpoint"] else ", for lack of a --checkpoint")

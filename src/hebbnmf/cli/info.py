@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hebbnmf.cli.inputs import PATH
+from hebbnmf.cli.messages import say
 
 if TYPE_CHECKING:
     from hebbnmf.persistence import ModelFile
@@ -34,7 +35,7 @@ def info(model: str, as_json: bool) -> None:
         return
     width = max(map(len, facts)) + 2
     for name, value in facts.items():
-        click.echo(f"{name.replace('_', ' '):<{width}}{_in_words(value)}")
+        say(f"{name.replace('_', ' '):<{width}}{_in_words(value)}")
 
 
 def _facts(path: str, file: "ModelFile") -> dict[str, object]:

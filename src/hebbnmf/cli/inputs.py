@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hebbnmf.cli.messages import say
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
@@ -142,7 +144,7 @@ def report_bad_rows(stream: "Stream") -> None:
     """Say on standard error how many rows were left out."""
     if stream.n_bad_rows:
         last = f", the last at {stream.last_bad_row}" if stream.last_bad_row else ""
-        click.echo(f"bad rows left out: {stream.n_bad_rows}{last}", err=True)
+        say(f"bad rows left out: {stream.n_bad_rows}{last}", err=True)
 
 
 def progress(description: str, total: int | None = None) -> "tqdm[Any]":

@@ -1,14 +1,14 @@
 """What the commands write: rows as text, `.npy` or Parquet, whole files or none."""
 
 import csv
+import errno
 import io
 import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,8 +19,18 @@ if TYPE_CHECKING:
     Rows = NDArray[Any]
 
 
+FORCE = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace files that this command would not have written, and earlier checkpoints; resume "
+    "though the data have changed.",
+)
+
+
 class Writer(ABC):
     """Rows to an open file, chunk by chunk; text has names of columns where they are given."""
+
+    needs_file = False  # goes back in what it wrote, so that a pipe will not do
 
     def __init__(self, file: IO[bytes], names: list[str] | None) -> None:
         self._file = file
@@ -38,20 +48,21 @@ class Writer(ABC):
 
 
 class DelimitedWriter(Writer):
-    """CSV, or with tabs TSV; numbers are read back to the last bit."""
+    """CSV; numbers are read back to the last bit."""
 
-    def __init__(self, file: IO[bytes], names: list[str] | None, delimiter: str = ",") -> None:
+    delimiter = ","
+
+    def __init__(self, file: IO[bytes], names: list[str] | None) -> None:
         super().__init__(file, names)
-        self._delimiter = delimiter
         if names is not None:
             line = io.StringIO()
-            csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
+            csv.writer(line, delimiter=self.delimiter, lineterminator="\n").writerow(names)
             file.write(line.getvalue().encode())
 
     def write(self, rows: "Rows") -> None:
         """Write one line for each row."""
         texts = (map(_shortest(rows), row) for row in rows.reshape(len(rows), -1).tolist())
-        self._file.write("".join(self._delimiter.join(row) + "\n" for row in texts).encode())
+        self._file.write("".join(self.delimiter.join(row) + "\n" for row in texts).encode())
 
 
 class JsonWriter(Writer):
@@ -68,6 +79,7 @@ class JsonWriter(Writer):
 class NpyWriter(Writer):
     """A `.npy` file, whose header learns the number of rows at the end."""
 
+    needs_file = True
     _n_rows = 0
 
     def write(self, rows: "Rows") -> None:
@@ -95,6 +107,7 @@ class NpyWriter(Writer):
 class ParquetWriter(Writer):
     """A Parquet file, one group of rows for each chunk."""
 
+    needs_file = True
     _table: Any = None
 
     def write(self, rows: "Rows") -> None:
@@ -123,9 +136,15 @@ class ParquetWriter(Writer):
             self._table.is_open = False
 
 
-_WRITERS: dict[str, Callable[[IO[bytes], list[str] | None], Writer]] = {
+class TabbedWriter(DelimitedWriter):
+    """TSV."""
+
+    delimiter = "\t"
+
+
+_WRITERS: dict[str, type[Writer]] = {
     "csv": DelimitedWriter,
-    "tsv": partial(DelimitedWriter, delimiter="\t"),
+    "tsv": TabbedWriter,
     "jsonl": JsonWriter,
     "npy": NpyWriter,
     "parquet": ParquetWriter,
@@ -154,28 +173,51 @@ def open_output(path: str, names: list[str] | None) -> Iterator[Writer]:
             raise
 
 
-def check_output(path: str) -> None:
-    """Refuse a path that rows cannot be written to, before work begins."""
+def check_output(
+    path: str, inputs: Sequence[str], *, force: bool, is_own: Callable[[str], bool]
+) -> None:
+    """Refuse, before work begins, an output that cannot be written or would destroy something.
+
+    That is one of the inputs in any case; without `force` a file, unless it is empty or `is_own`:
+    what an earlier run of the same command may have written.
+    """
+    from hebbnmf.persistence.atomic import check_not_read, check_target, is_taken
+    from hebbnmf.streams import source_files
+
     if path != "-":
-        from hebbnmf.persistence.atomic import check_target
-
-        _writer_of(path)
         check_target(path)
+    check_not_read(1 if path == "-" else path, source_files(list(inputs)))
+    if path != "-" and not force and is_taken(path) and not is_own(path):
+        problem = "exists and may be needed: name another file, or pass --force to replace it"
+        raise FileExistsError(errno.EEXIST, problem, path)
 
 
-def _writer_of(path: str) -> Callable[[IO[bytes], list[str] | None], Writer]:
-    """Find the writer of the format that a suffix names."""
+def check_rows_output(
+    path: str, inputs: Sequence[str], *, force: bool, is_own: Callable[[str], bool]
+) -> None:
+    """Refuse what `check_output` does, and a path that rows cannot be written to."""
+    if path != "-":
+        _writer_of(path)
+    check_output(path, inputs, force=force, is_own=is_own)
+
+
+def _writer_of(path: str) -> type[Writer]:
+    """Find the writer of the format that a suffix names; a pipe without one gets CSV."""
+    from hebbnmf.persistence.atomic import is_streamed
     from hebbnmf.streams import StreamError, format_of
 
     try:
         writer = None if path.endswith(".gz") else _WRITERS.get(format_of(path))
     except StreamError:
-        writer = None
+        writer = DelimitedWriter if is_streamed(path) else None
     if writer is None:
         raise click.UsageError(
             f"{path!r} has a suffix that names no format to write: use that of "
             f"{', '.join(_WRITERS)}."
         )
+    if writer.needs_file and is_streamed(path):
+        texts = ", ".join(name for name, writer in _WRITERS.items() if not writer.needs_file)
+        raise click.UsageError(f"{path!r} is a pipe or a device, which takes only {texts}.")
     return writer
 
 

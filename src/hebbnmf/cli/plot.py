@@ -1,11 +1,13 @@
 """The command `plot`: a picture of a model."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hebbnmf.cli.inputs import PATH, open_data, read_fitted, read_options, report_bad_rows
+from hebbnmf.cli.outputs import FORCE, check_output
 
 if TYPE_CHECKING:
     from hebbnmf.engine.state import FloatArray
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 # Rows that a picture is drawn from: more make it no clearer.
 _ROWS = 10_000
+# Bytes at either end of a picture in which its maker is named.
+_SIGNED = 4096
 
 
 @click.command(
@@ -36,15 +40,22 @@ Examples:
     help="Weights as square pictures; weights over data of two columns; density of activity; "
     "cost (9) of the responses as rows come.",
 )
+@FORCE
 @read_options
 def plot(
-    model: str, data: tuple[str, ...], output: str, kind: str | None, reading: "ReadOptions"
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    kind: str | None,
+    force: bool,
+    reading: "ReadOptions",
 ) -> None:
     """Draw a model: filters, directions, activity or cost.
 
     By default directions over the data for two columns, filters where columns make a square, and
     else the density of activity. The first 10000 rows of the data are used.
     """
+    check_output(output, [model, *data], force=force, is_own=_is_drawn)
     net, steps = read_fitted(model)
     if not net.n_components_:
         raise ValueError(f"{model} has no unit to draw; fit with a lower --rank-penalty.")
@@ -53,6 +64,15 @@ def plot(
         raise click.UsageError(f"a picture of kind {kind} needs --data.")
     rows = _first_rows(data, reading, net, steps) if data else None
     _draw(kind, net, steps, rows, output)
+
+
+def _is_drawn(path: str) -> bool:
+    """Return whether a file is a picture drawn by matplotlib, which signs at either end."""
+    with Path(path).open("rb") as file:
+        head = file.read(_SIGNED)
+        file.seek(-min(_SIGNED, os.path.getsize(path)), os.SEEK_END)
+        tail = file.read()
+    return head.startswith((b"\x89PNG", b"<?xml", b"%PDF")) and b"Matplotlib" in head + tail
 
 
 def _kind(n_features: int) -> str:

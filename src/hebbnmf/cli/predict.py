@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
-from hebbnmf.cli.responding import MODEL, OUTPUT, write_responses
+from hebbnmf.cli.outputs import FORCE
+from hebbnmf.cli.responding import MODEL, OUTPUT, check_responses_output, write_responses
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -21,8 +22,11 @@ Examples:
 @MODEL
 @data_argument
 @OUTPUT
+@FORCE
 @read_options
-def predict(model: str, data: tuple[str, ...], output: str, reading: "ReadOptions") -> None:
+def predict(
+    model: str, data: tuple[str, ...], output: str, force: bool, reading: "ReadOptions"
+) -> None:
     """Write the unit that responds to each row most strongly.
 
     Rows to which no unit responds get -1. DATA are files, patterns, or - for standard input. Text
@@ -33,4 +37,6 @@ def predict(model: str, data: tuple[str, ...], output: str, reading: "ReadOption
         raise ValueError(
             f"{model} holds a {type(net).__name__}, which names no clusters: use transform."
         )
-    write_responses(net, steps, data, reading, output, ["label"], lambda found: found.labels)
+    names = ["label"]
+    check_responses_output(output, model, data, names, force=force)
+    write_responses(net, steps, data, reading, output, names, lambda found: found.labels)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from hebbnmf.cli.messages import say
 from hebbnmf.experiments import FIGURES
 
 OUT = click.option(
@@ -38,4 +39,4 @@ def run_figure(figure: str, out: Path, **options: bool | Path) -> None:
     report = import_module(f"hebbnmf.experiments.{figure}").run(**options)
     paths = report.save(out)
     for line in (*report.summary, *(f"wrote {path}" for path in paths)):
-        click.echo(line)
+        say(line)

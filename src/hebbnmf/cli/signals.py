@@ -1,11 +1,17 @@
 """Signals of a command: SIGINT and SIGTERM end it as a KeyboardInterrupt, with a shell's code."""
 
+import os
 import signal
+import socket
 import threading
 from types import FrameType
 from typing import Self
 
 __all__ = ["Interrupts"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Seconds in which a command must have ended.
+_PATIENCE = 0.8
 
 
 class Interrupts:
@@ -13,20 +19,35 @@ class Interrupts:
 
     So the stack unwinds, and no unfinished file is left behind. Python drops exceptions
     raised in destructors; `should_stop` still reports the signal.
+
+    Python handles signals between calls of kernels, and a single response of a large network that
+    does not converge takes minutes. A thread hears of signals at once, and ends the process if the
+    command does not end soon. Files are whole or absent then too, since they appear at once.
     """
 
     signum: int | None = None
+    # Set by a command that saves what it has: that may take as long as it takes.
+    saves = False
 
     def __enter__(self) -> Self:
         self._previous = {}
+        self._is_heard, self._is_over = threading.Event(), threading.Event()
         if threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM):
+            bell, self._bell = socket.socketpair()
+            self._bell.setblocking(False)
+            self._previous_bell = signal.set_wakeup_fd(self._bell.fileno())
+            for signum in _SIGNALS:
                 self._previous[signum] = signal.signal(signum, self._interrupt)
+            threading.Thread(target=self._watch, args=(bell,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_over.set()
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
+        if self._previous:
+            signal.set_wakeup_fd(self._previous_bell)
+            self._bell.close()
 
     def should_stop(self) -> bool:
         """Return whether a signal has come."""
@@ -39,4 +60,14 @@ class Interrupts:
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.signum = signum
+        self._is_heard.set()
         raise KeyboardInterrupt
+
+    def _watch(self, bell: socket.socket) -> None:
+        """End the process after a signal, unless the command ends, or begins to save, by itself."""
+        with bell:
+            while number := bell.recv(1):
+                awaited = self._is_heard if self.saves else self._is_over
+                if number[0] in _SIGNALS and not awaited.wait(_PATIENCE):
+                    os.write(2, b"Interrupted.\n")
+                    os._exit(128 + number[0])

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hebbnmf.cli.inputs import data_argument, read_fitted, read_options
-from hebbnmf.cli.responding import MODEL, OUTPUT, write_responses
+from hebbnmf.cli.outputs import FORCE
+from hebbnmf.cli.responding import MODEL, OUTPUT, check_responses_output, write_responses
 
 if TYPE_CHECKING:
     from hebbnmf.streams import ReadOptions
@@ -21,8 +22,11 @@ Examples:
 @MODEL
 @data_argument
 @OUTPUT
+@FORCE
 @read_options
-def transform(model: str, data: tuple[str, ...], output: str, reading: "ReadOptions") -> None:
+def transform(
+    model: str, data: tuple[str, ...], output: str, force: bool, reading: "ReadOptions"
+) -> None:
     """Write the activities of all units for each row.
 
     DATA are files, patterns, or - for standard input. Text has a line of names if DATA have one.
@@ -33,4 +37,5 @@ def transform(model: str, data: tuple[str, ...], output: str, reading: "ReadOpti
             f"{model} has no unit, and so no response; fit with a lower --rank-penalty."
         )
     names = [f"unit{i}" for i in range(net.n_components_)]
+    check_responses_output(output, model, data, names, force=force)
     write_responses(net, steps, data, reading, output, names, lambda found: found.Y)

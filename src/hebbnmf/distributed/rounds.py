@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import cycle
 from os import PathLike
 from typing import Any
@@ -54,6 +55,7 @@ class _Progress:
     epoch: int = 0
     n_unconverged: int = 0
     n_remembered: int = 0
+    source: dict[str, Any] | None = None  # the fingerprint of the data
 
 
 def fit(
@@ -149,6 +151,8 @@ def fit(
         cursors=[shards.begin(shard) for shard in range(n_shards)],
         ended=[False] * n_shards,
     )
+    if checkpoint is not None:
+        progress.source = shards.fingerprint(partial(compute, executor))
     training = _Training(model, shards, executor, progress, checkpoint, on_progress)
     training.grow()
     training.store()
@@ -160,6 +164,7 @@ def resume(
     data: Data,
     executor: Executor,
     *,
+    force: bool = False,
     on_progress: Callable[[int], object] | None = None,
 ) -> Rounded:
     """Continue from the last checkpoint of `fit`, to the same end as if it had never stopped.
@@ -172,6 +177,9 @@ def resume(
         The data that were given to `fit`; files are read as they were.
     executor : concurrent.futures.Executor or distributed.Client
         The workers; they need not be those of the first run.
+    force : bool, default=False
+        Whether to go on though the data have changed: files in size or time, arrays in their rows,
+        lazy ones in the first rows of a shard.
     on_progress : callable, optional
         As in `fit`.
 
@@ -189,6 +197,13 @@ def resume(
             f"{path!s} was made from data with {_extent_of(progress.extent)}, but these have "
             f"{_extent_of(shards.extent)}: give those that were given to fit."
         )
+    source = shards.fingerprint(partial(compute, executor))
+    if progress.source is not None and (change := _change(progress.source, source)) and not force:
+        raise ValueError(
+            f"the data have changed since {path!s} was written, {change}: restore them, begin "
+            "anew, or pass force=True to take them as they are now."
+        )
+    progress.source = source
     return _Training(model, shards, executor, progress, path, on_progress).finish()
 
 
@@ -342,6 +357,17 @@ def _check_model(model: object) -> None:
             f"similarity_offset={model.similarity_offset!r} cannot be used in rounds, which do not "
             "merge thresholds: set it to 0, or fit on one machine."
         )
+
+
+def _change(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return what differs between two fingerprints of data of one extent; empty if nothing."""
+    if "files" in before:
+        pairs = zip(before["files"], now["files"], strict=True)
+        changed = [old[0] for old, new in pairs if None not in (old, new) and old != new]
+        return f"in {', '.join(changed)}" if changed else ""
+    if before["dtype"] != now["dtype"]:
+        return f"from {before['dtype']} to {now['dtype']}"
+    return "" if before == now else "in some rows"
 
 
 def _extent_of(extent: list[Any]) -> str:

@@ -1,5 +1,7 @@
 """Shards: the data of a training in parts, each read in order by one worker at a time."""
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from os import PathLike, fspath
@@ -11,12 +13,16 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.streams import ReadOptions, open_stream
+from hebbnmf.streams import ReadOptions, open_stream, source_files
 from hebbnmf.streams.options import read_options
 from hebbnmf.streams.readers import describe
+from hebbnmf.streams.stream import file_facts
 
 Data = Any  # an array of numpy or Dask, a Dask frame, or a list of paths
 Cursor = Any  # where a shard stands: JSON, a number of rows or the position of a stream
+
+# Rows of an array in memory that are digested at a time.
+_PIECE = 2**16
 
 
 class Rows(NamedTuple):
@@ -76,6 +82,15 @@ class ArrayShards:
         """Return rows from the cursor on, lazy if the array is."""
         return self._X[cursor : min(cursor + n_rows, self._edges[shard + 1])]
 
+    def fingerprint(self, fetch: Callable[[Any], NDArray[Any]]) -> dict[str, Any]:
+        """Return type and digest of the rows; of lazy ones, which `fetch` computes, the first."""
+        step = BLOCK if hasattr(self._X, "compute") else _PIECE
+        starts = self._edges[:-1] if hasattr(self._X, "compute") else range(0, len(self._X), step)
+        digest = hashlib.sha256()
+        for start in starts:
+            digest.update(np.ascontiguousarray(fetch(self._X[start : start + step])).data)
+        return {"dtype": str(self._X.dtype), "sha256": digest.hexdigest()}
+
     def has_ended(self, shard: int, cursor: int, n_missing: int) -> bool:  # noqa: ARG002
         """Return whether the shard has ended, given how many fewer rows came than asked for."""
         return cursor >= self._edges[shard + 1]
@@ -102,6 +117,11 @@ class FileShards:
     def part(self, shard: int, cursor: Cursor, n_rows: int) -> FilePart:
         """Return rows from the cursor on, not yet read."""
         return FilePart(self._groups[shard], cursor, n_rows, self._options)
+
+    def fingerprint(self, fetch: Callable[[Any], NDArray[Any]]) -> dict[str, Any]:  # noqa: ARG002
+        """Return name, size and time of change of the files; None where only workers see one."""
+        paths = [path for group in self._groups for path in group]
+        return {"files": [file_facts(file) for file in source_files(paths)]}
 
     def has_ended(self, shard: int, cursor: Cursor, n_missing: int) -> bool:  # noqa: ARG002
         """Return whether the shard has ended, given how many fewer rows came than asked for."""

@@ -23,6 +23,10 @@ from hebbnmf.engine.rows import add_rows
 from hebbnmf.engine.signed import respond_signed
 from hebbnmf.engine.state import Block, FloatArray, LabelArray, Rules, Weights, Workspace
 
+# From this bound on, a response that stops at `max_sweeps` ends the call of a kernel: Python
+# handles signals between calls, and a call takes no longer than one such response.
+_MANY_SWEEPS = 100
+
 
 @jit
 def learn_rows(
@@ -37,7 +41,7 @@ def learn_rows(
     weights: Weights,
     rules: Rules,
 ) -> tuple[int, int, int]:
-    """Run Algorithm 1 on some rows.
+    """Run Algorithm 1 on some rows, or on the first of them, see `ends_call`.
 
     Parameters
     ----------
@@ -104,7 +108,7 @@ def learn_rows(
         n_free -= K - n_before
         n_learned += learned
         n_unconverged += failed
-        if learned < B:
+        if learned < B or ends_call(failed, rules):
             break
     return K, n_learned, n_unconverged
 
@@ -112,11 +116,11 @@ def learn_rows(
 @jit
 def respond_rows(
     K: int, X: FloatArray, Y: FloatArray, labels: LabelArray, weights: Weights, rules: Rules
-) -> int:
-    """Respond to some rows with frozen weights, without recruiting.
+) -> tuple[int, int]:
+    """Respond to some rows with frozen weights, without recruiting, or to the first of them.
 
-    ``Y`` and ``labels`` as in `learn_rows`. Returns the number of samples whose response stopped
-    at ``max_sweeps``.
+    ``Y`` and ``labels`` as in `learn_rows`. Returns the number of samples responded to, and of
+    those whose response stopped at ``max_sweeps``, see `ends_call`.
     """
     P = np.dot(weights.V[:K], X.T)
     if rules.offset > 0:
@@ -134,7 +138,15 @@ def respond_rows(
         n_active, converged = _respond(K, few, 1.0, x_norm2, weights, rules, work)
         labels[t] = _write(t, n_active, work, Y)
         n_unconverged += not converged
-    return n_unconverged
+        if ends_call(n_unconverged, rules):
+            return t + 1, n_unconverged
+    return len(X), n_unconverged
+
+
+@jit_inline
+def ends_call(n_unconverged: int, rules: Rules) -> bool:
+    """Return whether a kernel is to return to Python, after so many responses that failed."""
+    return n_unconverged > 0 and rules.max_sweeps >= _MANY_SWEEPS
 
 
 @jit_inline
@@ -194,6 +206,8 @@ def _learn_block(
         learn(t, n_old, n_active, rules.gain, few, weights, block, work)
         n_learned += 1
         n_unconverged += not converged
+        if ends_call(n_unconverged, rules):
+            break
     if not few:
         _apply_steps(K, weights.V, block)
     return K, n_learned, n_unconverged

@@ -28,7 +28,7 @@ from joblib.parallel import get_active_backend
 from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
-from hebbnmf.engine.blocks import learn_rows, respond_rows
+from hebbnmf.engine.blocks import ends_call, learn_rows, respond_rows
 from hebbnmf.engine.offset import with_offset
 from hebbnmf.engine.state import BLOCK, FloatArray, LabelArray, Rules, Weights, empty_weights
 
@@ -38,6 +38,8 @@ __all__ = ["Network", "Responses"]
 _BLOCKS = 8
 # Samples that one thread responds to at a time.
 _RESPONSE_BLOCK = 264
+# Above this number of units both are one block of 72: signals wait for the end of a call.
+_MANY_UNITS = 1024
 
 
 class Responses(NamedTuple):
@@ -174,7 +176,10 @@ class Network:
         with one_blas_thread(self.n_features, n_rows, n_units_bound):
             while start < len(X):
                 n_free = self.rules.max_units - self.n_units - len(deferred)
-                rows = _writable(X[start : start + (BLOCK if n_free > 0 else _BLOCKS * BLOCK)])
+                n_blocks = 1 if n_free > 0 or self.n_units > _MANY_UNITS else _BLOCKS
+                # After an early end only the rest of a block: its division depends on the data
+                # alone, and not on how many blocks a call or a chunk has.
+                rows = _writable(X[start : (start // BLOCK + n_blocks) * BLOCK])
                 if recruit and n_free > 0:
                     self._reserve(self.n_units + len(rows))
                     if Y.shape[1] < len(self._weights.s):
@@ -194,7 +199,7 @@ class Network:
                 self.n_samples += n_learned
                 n_unconverged += failed
                 start += n_learned
-                if n_learned < len(rows):
+                if n_learned < len(rows) and not ends_call(failed, self.rules):
                     deferred.append(start)
                     start += 1
         if Y.shape[1] > self.n_units:
@@ -211,13 +216,23 @@ class Network:
         X = self._with_offset(X, learning=False)
         Y = np.zeros((len(X) if keep else 0, self.n_units), self.dtype)
         labels = np.full(len(X), -1)
-        starts = range(0, len(X), _RESPONSE_BLOCK)
+        block = BLOCK if self.n_units > _MANY_UNITS else _RESPONSE_BLOCK
+        starts = range(0, len(X), block)
 
         def respond_from(start: int) -> int:
-            rows = slice(start, start + _RESPONSE_BLOCK)
-            return respond_rows(
-                self.n_units, _writable(X[rows]), Y[rows], labels[rows], self._weights, self.rules
-            )
+            stop, n_unconverged = min(start + block, len(X)), 0
+            while start < stop:
+                rows = slice(start, stop)
+                n_done, failed = respond_rows(
+                    self.n_units,
+                    _writable(X[rows]),
+                    Y[rows],
+                    labels[rows],
+                    self._weights,
+                    self.rules,
+                )
+                start, n_unconverged = start + n_done, n_unconverged + failed
+            return n_unconverged
 
         if len(starts) < 2:
             return Responses(Y, labels, sum(map(respond_from, starts)), [])

@@ -18,6 +18,12 @@ Scalar = np.floating[Any]
 # reads, then spreads over the whole cache instead of evicting itself.
 BLOCK = 72
 
+# |x|^2 of a sample at most: Eq. (5) and (6) live on the scale of |x|^4, taken in float64.
+LARGEST_NORM2 = {
+    np.dtype(np.float32): float(np.finfo(np.float32).max),
+    np.dtype(np.float64): float(np.sqrt(np.finfo(np.float64).max)),
+}
+
 
 class Rules(NamedTuple):
     """Settings of a network, as the kernels take them."""

@@ -126,11 +126,9 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Respond to rows that the learner has checked, with frozen weights."""
         return self.learner_.respond(rows, self.n_jobs, keep=keep)
 
-    def learn(self, rows: FloatArray, *, keep: bool = False) -> Responses:
-        """Learn rows that the learner has checked, and return the responses given on arrival."""
-        responses = self.learner_.learn(rows, keep=keep)
+    def note(self, responses: Responses) -> None:
+        """Note the responses that the learner gave online to the last chunk."""
         self.n_iter_ = 1
-        return responses
 
     @property
     def n_components_(self) -> int:
@@ -161,7 +159,8 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _present(self, X: ArrayLike, *, keep: bool) -> Responses:
         """Check one chunk and learn it."""
         rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
-        responses = self.learn(rows, keep=keep)
+        responses = self.learner_.learn(rows, keep=keep)
+        self.note(responses)
         self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
         return responses
 

@@ -253,11 +253,10 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         self.learner_.warn_unconverged(n_unconverged, len(rows))
         return score
 
-    def learn(self, rows: FloatArray, *, keep: bool = False) -> Responses:
-        """Learn rows that the learner has checked; return the responses, and keep their labels."""
-        responses = super().learn(rows, keep=keep)
+    def note(self, responses: Responses) -> None:
+        """Note the labels of the responses given online to the last chunk."""
+        super().note(responses)
         self.labels_ = responses.labels
-        return responses
 
     @property
     def components_(self) -> FloatArray:

@@ -38,6 +38,8 @@ _RULES = {
 _RANK_TOL = 1e-12
 # A rectified projection with less energy than this, relative to a centred one, is too weak a start.
 _WEAK_COLUMN = 0.01
+# A given start may exceed the scale of the factor by as much: its sixth powers must be numbers.
+_LARGEST_START = 1e20
 # Curvature along a direction, relative to that of its columns, that counts as zero.
 _FLAT = 1e-12
 _MAX_CG = 100
@@ -203,6 +205,13 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             raise ValueError(
                 f"init has negative entries, such as {start.min():.3g}, but a start must be "
                 "non-negative; rectify it with np.maximum(init, 0)."
+            )
+        largest = start.max() / similarity.scale
+        if largest > _LARGEST_START:
+            raise ValueError(
+                f"init has an entry of {start.max():.3g}, which is {largest:.3g} times the scale "
+                f"of the factor, but at most {_LARGEST_START:g} times is possible; give a start "
+                "on the scale of X."
             )
         return start / similarity.scale
 

@@ -14,7 +14,6 @@ from hebbnmf.persistence.archives import (
     is_count,
     write_archive,
 )
-from hebbnmf.persistence.atomic import remove_leftovers
 from hebbnmf.persistence.models import Model, pack_model, unpack_model
 from hebbnmf.persistence.steps import Step, pack_step, unpack_step
 from hebbnmf.persistence.versions import library_versions
@@ -156,7 +155,7 @@ def read(path: str | PathLike[str]) -> ModelFile:
 
 
 def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Checkpoint:
-    """Read the checkpoint of a training, and remove what killed writers of it have left.
+    """Read the checkpoint of a training.
 
     Raise ValueError for a file that is not a checkpoint, or is one of the other kind of training.
     """
@@ -170,7 +169,6 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
         raise ValueError(
             f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; begin anew."
         )
-    remove_leftovers(path)
     return Checkpoint(model, preprocessing, position)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hebbnmf.clustering import cluster_labels
 from hebbnmf.cost import RunningCost
-from hebbnmf.engine.state import Weights
+from hebbnmf.engine.state import LARGEST_NORM2, Weights
 from hebbnmf.engine.subspace import Subspace
 from hebbnmf.engine.whitened import WhitenedState
 from hebbnmf.estimators import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
@@ -93,11 +93,7 @@ def _unpack_snmf(archive: Archive, model: OnlineSNMF, state: State) -> None:
     width = archive.shape("V")[-1]
     archive.require(width in (n, n + 1), "weights do not fit the features")
     weights = _weights(archive, state, width)
-    archive.require(bool((weights.N_T >= 0).all()), "lateral weights are negative")
-    labels = archive.array("labels", (n_labels,), np.int64)
-    archive.require(
-        bool(((labels >= -1) & (labels < max(K, 1))).all()), "labels name units that do not exist"
-    )
+    labels = archive.array("labels", (n_labels,), np.int64, -1, max(K, 1) - 1)
     cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
     learner.restore(LearnerState(weights, n_samples, cost))
     if n_labels:  # a training in rounds gives none
@@ -111,7 +107,8 @@ def _pack_dictionary(model: OnlineDictionary, arrays: Arrays) -> State:
 
 def _unpack_dictionary(archive: Archive, model: OnlineDictionary, state: State) -> None:
     learner = _begin(archive, model, state)
-    weights = _weights(archive, state, model.n_features_in_)
+    signed = not model.positive_code
+    weights = _weights(archive, state, model.n_features_in_, signed=signed)
     learner.restore(LearnerState(weights, state["n_samples"], None))
 
 
@@ -139,7 +136,7 @@ def _unpack_ica(archive: Archive, model: NonnegativeICA, state: State) -> None:
     archive.require(K <= m == model.n_components, "the whitening does not fit the units")
     whitened = WhitenedState(
         _subspace(archive, state, K, "whitening."),
-        archive.array("Q", (m, model.n_features_in_), np.float64),
+        archive.array("Q", (m, model.n_features_in_), np.float64, -1e160, 1e160),
         _weights(archive, state, m),
     )
     learner.restore(LearnerState(whitened, state["n_samples"], None))
@@ -168,26 +165,26 @@ def _begin(archive: Archive, model: OnlineEstimator, state: State) -> Learner:
     return learner
 
 
-def _weights(archive: Archive, state: State, n: int) -> Weights:
+def _weights(archive: Archive, state: State, n: int, *, signed: bool = False) -> Weights:
     """Read the weights of units that have n inputs."""
     K, n_samples, dtype = state["n_units"], state["n_samples"], state["dtype"]
-    is_first = archive.header["version"] == 1  # which tells neither births nor energy
+    # Learning stays within these bounds by far: a weight is a mean of x / y, and |x| / y is 1e16
+    # where y is rounding; a scale below 2**-10 is folded into its row. Beyond, steps overflow.
     weights = Weights(
-        V=archive.array("V", (K, n), dtype),
-        N_T=archive.array("N_T", (K, K), dtype),
-        s=archive.array("s", (K,), np.float64),
-        Yhat=archive.array("Yhat", (K,), np.float64),
-        born=np.full(K, -1) if is_first else archive.array("born", (K,), np.int64),
-        energy=np.zeros(2) if is_first else archive.array("energy", (2,), np.float64),
+        V=archive.array("V", (K, n), dtype, -1e30, 1e30),
+        N_T=archive.array("N_T", (K, K), dtype, -1e30 if signed else 0, 1e30),
+        s=archive.array("s", (K,), np.float64, 1e-6, 1),
+        Yhat=archive.array("Yhat", (K,), np.float64, 5e-324, 1e180),
+        born=np.full(K, -1),
+        energy=np.zeros(2),
     )
+    if archive.header["version"] > 1:  # the first tells neither births nor energy
+        weights = weights._replace(
+            born=archive.array("born", (K,), np.int64, -1, n_samples - 1),
+            energy=archive.array("energy", (2,), np.float64, 0),
+        )
     archive.require(not weights.N_T.diagonal().any(), "units inhibit themselves")
-    archive.require(bool((weights.s > 0).all()), "row scales are not positive")
-    archive.require(bool((weights.Yhat > 0).all()), "cumulative activity is not positive")
-    archive.require(
-        bool(((weights.born >= -1) & (weights.born < n_samples)).all()),
-        "units were born of samples that never came",
-    )
-    _check_energy(archive, weights.energy, n_samples)
+    _check_energy(archive, weights.energy, state)
     return weights
 
 
@@ -195,29 +192,31 @@ def _subspace(archive: Archive, state: State, K: int, prefix: str) -> Subspace:
     """Read what K identity units have learned."""
     n = state["n_features"]
     subspace = Subspace(
-        A=archive.array(prefix + "A", (K, K), np.float64),
-        F=archive.array(prefix + "F", (K, n), np.float64),
-        mean=archive.array(prefix + "mean", (n,), np.float64),
-        energy=archive.array(prefix + "energy", (2,), np.float64),
+        A=archive.array(prefix + "A", (K, K), np.float64, -1e180, 1e180),
+        F=archive.array(prefix + "F", (K, n), np.float64, -1e30, 1e30),
+        mean=archive.array(prefix + "mean", (n,), np.float64, -1e80, 1e80),
+        energy=archive.array(prefix + "energy", (2,), np.float64, 0),
     )
     archive.require(bool((subspace.A.diagonal() > 0).all()), "a unit was never active")
-    _check_energy(archive, subspace.energy, state["n_samples"])
+    _check_energy(archive, subspace.energy, state)
     return subspace
 
 
-def _check_energy(archive: Archive, energy: NDArray[np.float64], n_samples: int) -> None:
+def _check_energy(archive: Archive, energy: NDArray[np.float64], state: State) -> None:
     archive.require(
-        bool((energy >= 0).all()) and energy[1] <= n_samples,
+        energy[1] <= state["n_samples"]
+        and energy[0] <= 2 * LARGEST_NORM2[np.dtype(state["dtype"])] * energy[1],
         "the energy is not that of the samples",
     )
 
 
 def _unpack_cost(archive: Archive, state: State, n: int, K: int) -> RunningCost:
     (n_samples,) = archive.counts(state, "cost_samples")
+    archive.require(n_samples <= state["n_samples"], "the cost is of more samples than came")
     if n_samples == 0:
         n = K = 0
     # In the memory order of LAPACK: sums over the other order round differently.
-    triangle = np.asfortranarray(archive.array("triangle", (n + K, n + K), np.float64))
+    triangle = np.asfortranarray(archive.array("triangle", (n + K, n + K), np.float64, -1e90, 1e90))
     archive.require(not np.tril(triangle, -1).any(), "the cost is not kept as a triangle")
     return RunningCost(triangle, n, n_samples)
 
@@ -237,8 +236,7 @@ def _unpack_offline(archive: Archive, model: SymNMF, state: State) -> None:
     n, n_samples, n_components, n_iter = archive.counts(
         state, "n_features", "n_samples", "n_components", "n_iter"
     )
-    model.embedding_ = archive.array("embedding", (n_samples, n_components), np.float64)
-    archive.require(bool((model.embedding_ >= 0).all()), "the embedding is negative")
+    model.embedding_ = archive.array("embedding", (n_samples, n_components), np.float64, 0)
     model.cost_history_ = archive.array("cost_history", (n_iter + 1,), np.float64)
     model.cost_ = float(model.cost_history_[-1])
     model.labels_ = cluster_labels(model.embedding_)

@@ -12,6 +12,9 @@ from hebbnmf.persistence.archives import Archive, Arrays, Json, is_count
 __all__ = ["pack_parameters", "pack_value", "unpack_parameters"]
 
 _NOT_STORED = {"n_jobs"}  # a matter of the machine, not of the model
+_RANDOM_STATE = ("MT19937", "position", "has_gauss", "cached_gaussian")
+# The size of the state of MT19937, and the largest deviate that it makes from 106 bits, rounded up.
+_N_WORDS, _LARGEST_GAUSSIAN = 624, 16.0
 
 
 def pack_parameters(model: BaseEstimator, arrays: Arrays) -> dict[str, Json]:
@@ -66,9 +69,7 @@ def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> di
     values = dict(plain)
     state = values["random_state"]
     if isinstance(state, dict):
-        values["random_state"] = np.random.RandomState()
-        keys = ("MT19937", "position", "has_gauss", "cached_gaussian")
-        values["random_state"].set_state(("MT19937", *(state[key] for key in keys)))
+        values["random_state"] = _unpack_random_state(archive, state)
     else:
         archive.require(
             state is None or (is_count(state) and state < 2**32), "random_state is not a seed"
@@ -78,3 +79,25 @@ def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> di
         archive.require(len(shape) == 2, "init is not a matrix")
         values["init"] = archive.array("init", shape, np.float64)
     return values
+
+
+def _unpack_random_state(archive: Archive, state: dict[str, Json]) -> np.random.RandomState:
+    """Make a random state; numpy would read out of bounds at a wrong position."""
+    archive.require(set(state) == set(_RANDOM_STATE), "random_state has other keys than the format")
+    words, position, has_gauss, gauss = (state[key] for key in _RANDOM_STATE)
+    archive.require(
+        isinstance(words, list)
+        and len(words) == _N_WORDS
+        and all(is_count(word) and word < 2**32 for word in words)
+        and any(words[1:])  # from zeros come zeros alone, which a normal deviate is never made of
+        and is_count(position)
+        and position <= _N_WORDS
+        and is_count(has_gauss)
+        and has_gauss <= 1
+        and isinstance(gauss, float)
+        and abs(gauss) <= _LARGEST_GAUSSIAN,
+        "random_state is not a state of MT19937",
+    )
+    made = np.random.RandomState()
+    made.set_state(("MT19937", words, position, has_gauss, gauss))
+    return made

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from hebbnmf.parameters import FLAG, NON_NEGATIVE
 from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_value
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
@@ -29,6 +30,14 @@ _STEPS = {
         StandardScaler, ("with_mean", "with_std"), {"mean_": 1, "var_": 1, "scale_": 1}
     ),
     "ZCAWhitener": _Step(ZCAWhitener, ("eps",), {"mean_": 1, "covariance_": 2, "whitening_": 2}),
+}
+# Ranges of their entries: squares of rows are numbers, and scales are roots of numbers.
+_RANGES = {
+    "mean_": (-1e150, 1e150),
+    "var_": (0.0, 1e300),
+    "scale_": (1e-162, 1e150),
+    "covariance_": (-1e300, 1e300),
+    "whitening_": (-1e162, 1e162),
 }
 
 
@@ -70,8 +79,8 @@ def unpack_step(archive: Archive, plain: Json, i: int) -> Step:
         isinstance(parameters, dict)
         and set(parameters) == set(known.parameters)
         and all(
-            isinstance(v, bool) or (isinstance(v, int | float) and v >= 0)
-            for v in parameters.values()
+            FLAG.holds(value) if name.startswith("with_") else NON_NEGATIVE.holds(value)
+            for name, value in parameters.items()
         ),
         f"parameters of step {i} do not fit",
     )
@@ -80,7 +89,8 @@ def unpack_step(archive: Archive, plain: Json, i: int) -> Step:
     for attribute, n_dimensions in known.arrays.items():
         name = f"step{i}.{attribute}"
         if name in archive:
-            setattr(step, attribute, archive.array(name, (n,) * n_dimensions, np.float64))
+            shape, (least, most) = (n,) * n_dimensions, _RANGES[attribute]
+            setattr(step, attribute, archive.array(name, shape, np.float64, least, most))
         else:
             optional = known.kind is StandardScaler or attribute == "whitening_"
             archive.require(optional, f"the array {name!r} is missing")
@@ -91,9 +101,6 @@ def unpack_step(archive: Archive, plain: Json, i: int) -> Step:
             step.scale_ is None
         ) != step.with_std
         archive.require(whole, f"arrays of step {i} do not fit its parameters")
-        archive.require(
-            step.scale_ is None or step.scale_.min() > 0, f"a scale of step {i} is not positive"
-        )
     step.n_features_in_ = n
     if known.arrays:
         step.n_samples_seen_ = np.int64(n_samples)  # a numpy integer: scikit-learn reads its shape

@@ -5,13 +5,16 @@ import os
 import sys
 import time
 from io import BufferedIOBase
-from itertools import islice
 from pathlib import Path
 from typing import cast
+
+from hebbnmf.streams.readers import StreamError
 
 # Bytes taken at a time from a source that is followed, and seconds between polls for new data.
 _PIECE = 2**20
 _PAUSE = 0.1
+# Bytes of a line at most, some millions of numbers: a file without line ends takes no more memory.
+_LONGEST = 2**26
 
 
 class Lines:
@@ -23,6 +26,7 @@ class Lines:
 
     def __init__(self, path: str, *, follow: bool) -> None:
         self.byte = self.line = 0
+        self._name = "standard input" if path == "-" else path
         self.seekable = path != "-"
         self._follow = follow
         self._grows = False
@@ -44,7 +48,8 @@ class Lines:
         if self._follow:
             self._wait()
         else:
-            self._ready += islice(self._file, n_lines - len(self._ready))
+            while len(self._ready) < n_lines and (line := self._file.readline(_LONGEST + 1)):
+                self._ready.append(self._bounded(line))
         lines, self._ready = self._ready[:n_lines], self._ready[n_lines:]
         self.byte += sum(map(len, lines))
         self.line += len(lines)
@@ -82,7 +87,7 @@ class Lines:
         """Wait until at least one line is ready, or the end."""
         while not self._ready:
             if data := self._file.read1(_PIECE):
-                *whole, self._begun = (self._begun + data).split(b"\n")
+                *whole, self._begun = (self._bounded(self._begun) + data).split(b"\n")
                 self._ready = [line + b"\n" for line in whole]
             elif self._grows:
                 size = os.fstat(self._file.fileno()).st_size
@@ -93,3 +98,12 @@ class Lines:
                 self._ready, self._begun = [self._begun], b""
             else:
                 return
+
+    def _bounded(self, line: bytes) -> bytes:
+        if len(line) > _LONGEST:
+            number = self.line + len(self._ready) + 1
+            raise StreamError(
+                f"{self._name}, line {number}: it is longer than {_LONGEST} bytes, which no row "
+                "is; check that the file is text and that its lines end."
+            )
+        return line

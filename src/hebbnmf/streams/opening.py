@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hebbnmf.engine.state import BLOCK
+from hebbnmf.engine.state import BLOCK, LARGEST_NORM2
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.streams.arrays import ArrayReader, IterableReader
 from hebbnmf.streams.formats import format_of, known_formats, reader_of
@@ -20,7 +20,7 @@ from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
 from hebbnmf.streams.readers import BadRows, IndexedReader, Reader, StreamError
 from hebbnmf.streams.stream import Stream
 
-__all__ = ["open_stream"]
+__all__ = ["open_stream", "source_files"]
 
 # Chunks in the window of rows that is shuffled at a time where rows cannot be indexed.
 _WINDOW = 16
@@ -37,6 +37,7 @@ def open_stream(
     limit: int | None = None,
     allow_empty: bool = False,
     follow: bool = False,
+    learnable: bool = True,
     options: ReadOptions | None = None,
     **reading: Any,
 ) -> Stream:
@@ -65,6 +66,8 @@ def open_stream(
     follow : bool, default=False
         Whether to return rows as they arrive, in chunks of any length, and to wait for more at the
         end of a growing file. For one file of text, or text from standard input, in order.
+    learnable : bool, default=True
+        Whether rows too large to learn from, whose ``|x|^4`` overflows, are bad rows too.
     options : ReadOptions, optional
         How to read the source.
     **reading
@@ -96,7 +99,10 @@ def open_stream(
     check_parameter("limit", limit, _LIMIT)
     if follow and (shuffle or epochs > 1):
         raise ValueError("follow=True cannot be used with shuffle or epochs: it has no end.")
-    reader = _open_source(source, options, follow=follow, indexed=shuffle)
+    largest_norm2 = LARGEST_NORM2[np.dtype(options.dtype)] if learnable else None
+    bad = BadRows(options.on_bad_row == "skip", largest_norm2)
+    paths = _paths(source)
+    reader = _open_source(source, paths, options, bad, follow=follow, indexed=shuffle)
     n_features = reader.n_features
     if options.columns is None and options.width not in (None, n_features):
         raise StreamError(f"{reader.name} has {n_features} columns, but width={options.width}.")
@@ -113,6 +119,7 @@ def open_stream(
         reader = Permuted(reader, seed) if is_indexed else Windowed(reader, seed, window)
     return Stream(
         reader,
+        _files(paths),
         chunk_rows=chunk_rows,
         epochs=epochs,
         limit=limit,
@@ -121,22 +128,50 @@ def open_stream(
     )
 
 
-def _open_source(source: object, options: ReadOptions, *, follow: bool, indexed: bool) -> Reader:
-    """Open the reader of a source; several files become one."""
-    bad = BadRows(options.on_bad_row == "skip")
+def source_files(source: object) -> list[str | int]:
+    """Return the files that a source reads, patterns expanded; 0 for standard input.
+
+    Examples
+    --------
+    >>> from hebbnmf.streams import source_files
+    >>> source_files(["session.nwb::/acquisition/lfp/data", "-"]), source_files([[1.0, 2.0]])
+    (['session.nwb', 0], [])
+    """
+    return _files(_paths(source))
+
+
+def _files(paths: list[str]) -> list[str | int]:
+    return [0 if path == "-" else path.partition("::")[0] for path in paths]
+
+
+def _paths(source: object) -> list[str]:
     items: Any = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(item, str | PathLike) for item in items):
+        return []
+    return [path for item in items for path in _expand(fspath(item))]
+
+
+def _open_source(
+    source: object,
+    paths: list[str],
+    options: ReadOptions,
+    bad: BadRows,
+    *,
+    follow: bool,
+    indexed: bool,
+) -> Reader:
+    """Open the reader of a source; several files become one."""
+    if not paths:
+        if isinstance(source, list | tuple) and not source:
+            raise StreamError("the list of paths is empty: name at least one file.")
         if hasattr(source, "__array__"):
             return ArrayReader(source, options, bad)
         if isinstance(source, Iterable):
             return IterableReader(source, options, bad)
         raise StreamError(f"{source!r} cannot be streamed: give an array, paths or an iterable.")
-    paths = [path for item in items for path in _expand(fspath(item))]
     opener = partial(_open_file, options=options, bad=bad, follow=follow)
     if len(paths) == 1:
         return opener(paths[0])
-    if not paths:
-        raise StreamError("the list of paths is empty: name at least one file.")
     if follow:
         raise StreamError(f"{len(paths)} files cannot be followed: {paths[0]} has no end.")
     if indexed and all(

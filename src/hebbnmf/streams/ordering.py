@@ -23,6 +23,7 @@ class _WrappingReader(Reader):
     def __init__(self, reader: Reader, seed: int | None = None) -> None:
         super().__init__(reader.name, reader.options, reader.bad)
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
+        self.columns = reader.columns
         self.repeatable, self.n_rows = reader.repeatable, reader.n_rows
         self.seed = seed
         self._reader = reader

@@ -34,6 +34,7 @@ class BadRows:
     """What to do with rows that cannot be used, raise or count, and the count."""
 
     skip: bool = False
+    largest_norm2: float | None = None  # |x|^2 of a row at most; None if rows need only be finite
     count: int = 0
     last: str = ""
 
@@ -58,6 +59,7 @@ class Reader(ABC):
     repeatable = True
     live = False  # rows are returned as they arrive, however few
     seed: int | None = None
+    columns: list[int] | None = None  # numbers of the features in the source, if chosen
     _chosen: list[int] | None = None
     _first: Cursor = 0
     _damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
@@ -127,7 +129,7 @@ class Reader(ABC):
                         f"{self.name} has no column {column!r}; its columns are {listed}."
                     )
                 self._chosen.append(known.index(column))
-            self.n_features = len(self._chosen)
+            self.columns, self.n_features = self._chosen, len(self._chosen)
             self.feature_names = names and [names[j] for j in self._chosen]
 
     def _select(self, rows: Array) -> Array:
@@ -137,13 +139,30 @@ class Reader(ABC):
         """Convert the next rows, leave out those that are not finite, and move the cursor."""
         start, self.row = self.row, self.row + len(rows)
         converted: FloatArray = np.ascontiguousarray(rows, dtype=self.dtype)
-        good = np.isfinite(converted).all(axis=1)
+        good = self._are_good(converted)
         if good.all():
             return converted
         for i in np.flatnonzero(~good).tolist():
-            j = int(np.flatnonzero(~np.isfinite(converted[i]))[0])
-            self.bad.report(self.place(start + i, j), f"{rows[i, j]} is not finite")
+            j, problem = self._fault(converted[i])
+            self.bad.report(self.place(start + i, j), f"{rows[i, j]} {problem}")
         return converted[good]
+
+    def _are_good(self, rows: FloatArray) -> NDArray[np.bool_]:
+        """Return which rows can be used."""
+        if self.bad.largest_norm2 is None:
+            return np.logical_and.reduce(np.isfinite(rows), axis=1)
+        # One fast pass: sums of squares that are not finite are not below the bound either.
+        norms2 = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        return np.less_equal(norms2, self.bad.largest_norm2)
+
+    def _fault(self, row: FloatArray) -> tuple[int, str]:
+        """Return the worst feature of a bad row, and what is wrong with it."""
+        if not (finite := np.isfinite(row)).all():
+            return int(finite.argmin()), "is not finite"
+        return int(np.abs(row).argmax()), (
+            f"is too large to learn from (a row may have the squared norm "
+            f"{self.bad.largest_norm2:.3g}: divide the data by a factor)"
+        )
 
     def _no_rows(self) -> FloatArray:
         return np.empty((0, self.n_features), self.dtype)

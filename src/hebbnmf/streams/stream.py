@@ -2,14 +2,16 @@
 
 import logging
 import operator
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.readers import Reader, StreamError, describe
 
-__all__ = ["Position", "Stream"]
+__all__ = ["Position", "Stream", "file_facts"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         Number of columns.
     feature_names : list of str or None
         Their names, where the source has them.
+    files : list of str or int
+        The files read, 0 for standard input; empty for rows in memory.
     chunk_rows : int
         Number of rows in a chunk.
     n_rows : int or None
@@ -41,6 +45,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     def __init__(
         self,
         reader: Reader,
+        files: list[str | int],
         *,
         chunk_rows: int,
         epochs: int,
@@ -51,6 +56,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self.chunk_rows = chunk_rows
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
         self.n_rows = reader.n_rows
+        self.files = files
+        self._facts = [file_facts(file) for file in files]
         self._reader = reader
         self._epoch, self._epochs = 0, epochs
         self._n_left = limit
@@ -58,6 +65,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self._seed_drawn = seed_drawn
         self._n_logged = 0
         reader.begin(0)
+        self._start = reader.tell()
         self.total = self._n_to_come()
 
     def __next__(self) -> FloatArray:
@@ -105,12 +113,67 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             "seed": self._reader.seed,
         }
 
+    @property
+    def is_at_start(self) -> bool:
+        """Whether nothing was read yet, and no position was sought."""
+        return self._epoch == 0 and self._reader.tell() == self._start
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Facts about the source that change when it is another one; they can be stored as JSON.
+
+        Of each file name, size and time of change when it was opened, None for a pipe.
+        """
+        return {
+            "files": self._facts,
+            "n_rows": self.n_rows,
+            "dtype": self._reader.dtype.name,
+            "columns": self._reader.columns,
+        }
+
     def seek(self, position: Position) -> None:
         """Go to a position of this stream, or of another one opened in the same way.
 
         Standard input and generators cannot go back: open them anew, from their first row. Rows
         before the position do not count towards the limit.
         """
+        self._adopt(position)
+        cursor = position.get("cursor")
+        try:
+            with self._reader.readable():
+                self._epoch = operator.index(position["epoch"])
+                if self._epoch < 0:
+                    raise IndexError(f"epoch {self._epoch}")
+                self._reader.bad.count = self._n_logged = int(position["n_bad_rows"])
+                if self._reader.repeatable:
+                    self._reader.begin(self._epoch)
+                if self._reader.repeatable or self._reader.tell() != cursor:
+                    self._reader.seek(cursor)
+        except StreamError:
+            raise
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise StreamError(f"{position!r} is not a position of a stream.") from error
+        self._may_be_empty = True
+        self.total = self._n_to_come()
+
+    def rewind(self, position: Position) -> None:
+        """Go to the first row of all, in the order of the stream that a position is of.
+
+        For `reread`; call `seek` before the stream is used again.
+        """
+        self._adopt(position)
+        if self._reader.repeatable:
+            with self._reader.readable():
+                self._reader.begin(0)
+
+    def reread(self, n_rows: int) -> Iterator[FloatArray]:
+        """Read the next rows of this epoch, which count towards no limit; fewer at its end."""
+        while n_rows > 0 and len(chunk := self._reader.read(min(self.chunk_rows, n_rows))):
+            yield chunk
+            n_rows -= len(chunk)
+
+    def _adopt(self, position: Position) -> None:
+        """Take over the seed of a position; refuse that of another stream."""
         takes_seed = self._seed_drawn and isinstance(position.get("seed"), int)
         keys = ("chunk_rows", "n_features", "feature_names", *(() if takes_seed else ("seed",)))
         for key in keys:
@@ -122,20 +185,6 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
                 )
         if takes_seed:
             self._reader.seed = position["seed"]
-        try:
-            with self._reader.readable():
-                self._epoch = operator.index(position["epoch"])
-                if self._epoch < 0:
-                    raise IndexError(f"epoch {self._epoch}")
-                self._reader.bad.count = self._n_logged = int(position["n_bad_rows"])
-                self._reader.begin(self._epoch)
-                self._reader.seek(position["cursor"])
-        except StreamError:
-            raise
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise StreamError(f"{position!r} is not a position of a stream.") from error
-        self._may_be_empty = True
-        self.total = self._n_to_come()
 
     def require(self, n_features: int, feature_names: Sequence[str] | None) -> None:
         """Raise unless the columns, by number and by name, are those that a model has learned.
@@ -173,3 +222,11 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
                 f"{self.name} has no row to give ({bad.count} bad ones); check that it is "
                 "the right source."
             )
+
+
+def file_facts(file: str | int) -> list[str | int] | None:
+    """Return name, size and time of change of a file; None for a pipe, or where there is none."""
+    if isinstance(file, int) or not Path(file).is_file():
+        return None
+    status = os.stat(file)
+    return [Path(file).name, status.st_size, status.st_mtime_ns]

@@ -1,5 +1,6 @@
 """Readers of files that need an optional package: Parquet, Arrow (Feather) and HDF5 (NWB)."""
 
+import os
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -126,17 +127,23 @@ class Hdf5Reader(FileReader, IndexedReader):
                 )
             dataset = found[0]
         self._data = file[dataset]
+        self._handle = file.id.get_vfd_handle()
+        self._size = os.fstat(self._handle).st_size
         check_matrix(self._data.shape, self._data.dtype, self.name)
         self.n_rows = self._data.shape[0]
         self._set_features(self._data.shape[1])
 
     def _fetch(self, rows: RowNumbers) -> Array:
         if isinstance(rows, slice):
-            return np.asarray(self._data[rows])
-        # h5py wants row numbers in increasing order.
-        order = np.argsort(rows)
-        block = np.empty((len(rows), self._data.shape[1]), self._data.dtype)
-        block[order] = self._data[rows[order]]
+            block = np.asarray(self._data[rows])
+        else:
+            # h5py wants row numbers in increasing order.
+            order = np.argsort(rows)
+            block = np.empty((len(rows), self._data.shape[1]), self._data.dtype)
+            block[order] = self._data[rows[order]]
+        # HDF5 reads zeros where a file ends too early.
+        if (size := os.fstat(self._handle).st_size) < self._size:
+            raise EOFError(f"it had {self._size} bytes when opened, and has {size} now")
         return block
 
 

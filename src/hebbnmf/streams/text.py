@@ -62,7 +62,7 @@ class _TextReader(FileReader):
             parsed = self._parse(filled)
             if parsed.shape == (len(filled), self.n_features) and parsed.dtype.kind in "biuf":
                 rows: FloatArray = parsed.astype(self.dtype, copy=False)
-                if np.isfinite(rows).all():
+                if self._are_good(rows).all():
                     return rows
         return self._parse_each(lines, first)
 
@@ -86,9 +86,9 @@ class _TextReader(FileReader):
             text = str(values[i]).strip()[:40]
             raise ValueError(f"{self._column(i)}: {text!r} is not a number")
         row = np.array(numbers, self.dtype)
-        if not np.isfinite(row).all():
-            i = int(np.isfinite(row).argmin())
-            raise ValueError(f"{self._column(i)}: {numbers[i]} is not finite")
+        if not self._are_good(row[None])[0]:
+            i, problem = self._fault(row)
+            raise ValueError(f"{self._column(i)}: {numbers[i]} {problem}")
         return row
 
     def _first_line(self) -> bytes:

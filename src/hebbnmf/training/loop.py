@@ -2,26 +2,32 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
+from threading import Lock, Thread
 
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
-from hebbnmf.learner import check_rows
+from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
 from hebbnmf.preprocessing import transform_rows
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
+from hebbnmf.streams.stream import Position
+from hebbnmf.training.checkpoints import hold_checkpoint
+from hebbnmf.training.fingerprints import Fingerprint, find_position
 
 __all__ = ["resume", "train"]
 
 _DEFAULT_SECONDS = 60.0
+# Seconds that an interrupt waits for the end of the chunk in hand.
+_PATIENCE = 0.5
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 
@@ -31,6 +37,8 @@ def train(
     *,
     preprocessing: Sequence[Step] = (),
     checkpoint: str | PathLike[str] | None = None,
+    position: Position | None = None,
+    force: bool = False,
     every: int | None = None,
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
@@ -39,7 +47,8 @@ def train(
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
-    current chunk is learned and the checkpoint is written.
+    current chunk is learned and the checkpoint is written. A chunk that would take another half
+    second is given up: model and checkpoint are those from before it.
 
     Parameters
     ----------
@@ -51,7 +60,14 @@ def train(
         Steps that every chunk passes first; they are stored in the checkpoint.
     checkpoint : path, optional
         File that model and position are written to: on the way, when interrupted or stopped, when
-        the stream fails, and at the end.
+        the stream fails, and at the end. If that fails on the way, as on a full disk, there is a
+        warning and the training goes on. It must be new, unless there is a `position`, and no other
+        training may write it meanwhile.
+    position : dict, optional
+        The position of a checkpoint, to go on from; `resume` does so. Rows learned before must not
+        have changed.
+    force : bool, default=False
+        Whether to replace what is at `checkpoint`, and to go on though the source has changed.
     every : int, optional
         Number of samples between checkpoints, rounded up to whole chunks.
     every_seconds : float, optional
@@ -78,24 +94,13 @@ def train(
     900
     """
     schedule = _Schedule(every, every_seconds)
-    run = _Run(model, stream, preprocessing, checkpoint)
-    # KeyboardInterrupt is raised in the main thread only: this one learns whole chunks.
-    with ThreadPoolExecutor(1) as thread:
-        try:
-            while not (should_stop is not None and should_stop()):
-                rows = run.next_rows()
-                if rows is None:
-                    break
-                thread.submit(run.learn, rows).result()
-                if on_progress is not None:
-                    on_progress(len(rows))
-                if schedule.is_due(len(rows)):
-                    run.store()
-                    schedule.restart()
-            run.store()
-        except BaseException:
-            thread.submit(run.store).result()
-            raise
+    with hold_checkpoint(checkpoint, stream.files, is_new=position is None, force=force):
+        if position is not None:
+            fingerprint = find_position(stream, position, force=force)
+        else:
+            fingerprint = Fingerprint(stream, [] if stream.is_at_start else None)
+        run = _Run(model, stream, preprocessing, checkpoint, fingerprint)
+        _learn_all(run, schedule, on_progress, should_stop)
     run.warn()
     return model
 
@@ -104,6 +109,7 @@ def resume(
     path: str | PathLike[str],
     stream: Stream,
     *,
+    force: bool = False,
     every: int | None = None,
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
@@ -116,7 +122,10 @@ def resume(
     path : path
         The checkpoint; it is updated as training continues.
     stream : Stream
-        The stream, opened as it was for `train`; it is moved to the right position.
+        The stream, opened as it was for `train`; it is moved to the right position. Rows learned
+        before must not have changed.
+    force : bool, default=False
+        Whether to go on though they have.
     every, every_seconds, on_progress, should_stop
         As in `train`.
 
@@ -126,17 +135,60 @@ def resume(
         The model: its weights equal, bit for bit, those of a training that was never stopped.
     """
     model, preprocessing, position = read_checkpoint(path)
-    stream.seek(position)
     return train(
         model,
         stream,
         preprocessing=preprocessing,
         checkpoint=path,
+        position=position,
+        force=force,
         every=every,
         every_seconds=every_seconds,
         on_progress=on_progress,
         should_stop=should_stop,
     )
+
+
+def _learn_all(
+    run: "_Run",
+    schedule: "_Schedule",
+    on_progress: Callable[[int], object] | None,
+    should_stop: Callable[[], bool] | None,
+) -> None:
+    """Learn chunk by chunk, and write the checkpoint, however it ends."""
+    learning: Future[None] | None = None
+    try:
+        while not (should_stop is not None and should_stop()):
+            rows = run.next_rows()
+            if rows is None:
+                break
+            # KeyboardInterrupt is raised in the main thread only: others learn whole chunks.
+            learning = _in_thread(run.learn, rows)
+            learning.result()
+            if on_progress is not None:
+                on_progress(len(rows))
+            if schedule.is_due(len(rows)):
+                run.store()
+                schedule.restart()
+        run.store()
+    except BaseException:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(run.end, learning).result()
+        raise
+
+
+def _in_thread(function: Callable[..., None], *args: object) -> "Future[None]":
+    """Call a function in a thread that does not keep the process from its end."""
+    future: Future[None] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function(*args))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return future
 
 
 class _Schedule:
@@ -170,11 +222,15 @@ class _Run:
     stream: Stream
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
+    fingerprint: Fingerprint
 
     def __post_init__(self) -> None:
         self._names = _feature_names(self.model, self.stream, self.preprocessing)
         self._position = self.stream.position
         self._in_mid_chunk = False
+        self._before: LearnerState | None = None
+        self._seconds = np.inf  # that the chunk before took
+        self._lock = Lock()
         self._n_learned = self._n_unconverged = 0
         if hasattr(self.model, "learner_"):
             self.model.learner_.configure(self.model.check_parameters())
@@ -185,30 +241,71 @@ class _Run:
         if chunk is None:
             return None
         rows = transform_rows(self.preprocessing, chunk)
-        if hasattr(self.model, "learner_"):
-            rows = self.model.learner_.check_rows(rows)
-        else:
-            dtype = np.float32 if rows.dtype == np.float32 else np.float64
-            rows = check_rows(rows, dtype)
-            self.model.begin(rows.shape[1], dtype)
+        try:
+            if hasattr(self.model, "learner_"):
+                rows = self.model.learner_.check_rows(rows)
+            else:
+                dtype = np.float32 if rows.dtype == np.float32 else np.float64
+                rows = check_rows(rows, dtype)
+                self.model.begin(rows.shape[1], dtype)
+        except ValueError as error:
+            # The stream has let them pass: it is preprocessing that made them too large.
+            error.add_note(
+                f"X are the {len(chunk)} rows of {self.stream.name}, after preprocessing, that "
+                f"follow the first {self._n_learned} rows of this training."
+            )
+            raise
+        self._chunk = chunk
         if self._names is not None:
             self.model.feature_names_in_ = np.array(self._names, dtype=object)
         return rows
 
     def learn(self, rows: FloatArray) -> None:
-        """Learn a chunk to its end, and note the position after it."""
+        """Learn a chunk to its end, and note the position after it, unless it was given up."""
+        start, learner = time.monotonic(), self.model.learner_
         self._in_mid_chunk = True
-        responses = self.model.learn(rows)
-        self._position = self.stream.position
+        # Where chunks take long, a copy of the weights is little work beside.
+        self._before = learner.state if self._seconds > _PATIENCE else None
+        responses = learner.learn(rows, keep=False)
+        with self._lock:
+            if learner is not self.model.learner_:
+                return
+            self.model.note(responses)
+            self._position = self.stream.position
+            if self.checkpoint is not None and self._position["epoch"] == 0:
+                self.fingerprint.add(self._chunk)
+            self._in_mid_chunk = False
+            self._n_learned += len(rows)
+            self._n_unconverged += responses.n_unconverged
+            self._seconds = time.monotonic() - start
+
+    def end(self, learning: "Future[None] | None") -> None:
+        """Write the last checkpoint, after the chunk in hand, or before it if that takes long."""
+        if learning is not None:
+            wait([learning], timeout=None if self._before is None else _PATIENCE)
+        with self._lock:
+            if learning is not None and not learning.done() and self._in_mid_chunk:
+                self._go_back()
+        self.store()
+
+    def _go_back(self) -> None:
+        """Give the model a learner that knows nothing of the chunk in hand."""
+        old = self.model.learner_
+        learner = Learner(old.settings, old.network.n_features, old.network.dtype)
+        if self._before is not None:
+            learner.restore(self._before)
+        self.model.learner_ = learner
         self._in_mid_chunk = False
-        self._n_learned += len(rows)
-        self._n_unconverged += responses.n_unconverged
 
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
-            steps, position = self.preprocessing, self._position
-            save(self.model, self.checkpoint, preprocessing=steps, position=position)
+            steps = self.preprocessing
+            position = {**self._position, "source": self.fingerprint.stored()}
+            try:
+                save(self.model, self.checkpoint, preprocessing=steps, position=position)
+            except OSError as error:  # a full disk may have room again, and the model is here
+                warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)
 
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
