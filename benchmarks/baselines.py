@@ -100,3 +100,28 @@ def _numpy_loop(X, Y, W, M_T, Yhat, gammas, gain, tol):
         W[active] += rate * (x - y[active, None] * W[active])
         M_T[:, active] += (rate * (y - y[active, None] * M_T[:, active].T)).T
         M_T[active, active] = 0
+
+
+@numba.njit(fastmath=True)
+def fast_similarity_matching(X, W, M_inverse):
+    """Fast Similarity Matching (Giovannucci, Minden, Pehlevan & Chklovskii 2018), plain loop.
+
+    ``y = M^-1 W x``, then W and M move towards ``y x'`` and ``y y'`` by the rates 2 eta and
+    eta / tau, with ``eta = 1 / (t + 5)`` and ``tau = 0.5``; M^-1 by the formula of Sherman and
+    Morrison. W and M_inverse are changed in place.
+    """
+    m, n = W.shape
+    y, z = np.empty(m), np.empty(m)
+    for t in range(len(X)):
+        eta = 1 / (t + 5)
+        y[:] = M_inverse @ (W @ X[t])
+        for i in range(m):
+            for j in range(n):
+                W[i, j] += 2 * eta * (y[i] * X[t, j] - W[i, j])
+        rate = eta / 0.5
+        M_inverse /= 1 - rate
+        z[:] = M_inverse @ y
+        share = rate / (1 + rate * np.dot(z, y))
+        for i in range(m):
+            for j in range(m):
+                M_inverse[i, j] -= share * z[i] * z[j]

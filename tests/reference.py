@@ -14,6 +14,9 @@ def online_snmf(
     initial=None,
     gain=1.0,
     quartic=False,
+    alpha=0.0,
+    signed=False,
+    offset=0.0,
     memory=None,
     recycle=False,
     tol=1e-12,
@@ -23,10 +26,11 @@ def online_snmf(
     """Present the rows of X.
 
     Returns the responses, W, M, Yhat and the sample at which each unit was born; unused units are
-    zero, and -1 in the last.
+    zero, and -1 in the last. With an offset, similarities are ``x'x - offset``.
     """
     n_samples, n = X.shape
     W = np.zeros((m, n))
+    b = np.zeros(m)
     M = np.zeros((m, m))
     Yhat = np.zeros(m)
     births = np.full(m, -1)
@@ -38,25 +42,33 @@ def online_snmf(
         gamma = discount_of(T, memory)
         Yhat = gamma * Yhat
         squares, total = gamma * squares + x @ x, gamma * total + 1
+        level = offset
+        if isinstance(offset, str):
+            level = float(offset[:-1]) / 100 * squares / total
+        x_norm2 = x @ x - level
         y = np.zeros(m)
         for _ in range(max_sweeps):
             before = y.copy()
             for i in active_set:
-                net = W[i] @ x - M[i] @ y
+                net = W[i] @ x - level**0.5 * b[i] - M[i] @ y
                 if quartic:
                     others = y @ y - y[i] ** 2
-                    y[i] = minimum_of_equation_6(Yhat[i], others - x @ x, net)
+                    y[i] = minimum_of_equation_6(Yhat[i], others - x_norm2, net)
+                elif signed:
+                    y[i] = np.sign(net) * max(abs(net) - alpha, 0.0)
                 else:
-                    y[i] = max(net, 0.0)
-            if np.abs(y - before).max() <= tol * y.max():
+                    y[i] = max(net - alpha, 0.0)
+            if np.abs(y - before).max() <= tol * np.abs(y).max():
                 break
         else:
             raise AssertionError("the oracle did not converge")
 
-        rest = x @ x - y @ y
+        rest = x_norm2 - y @ y
         newborn = None
-        enough = 0.6 * (x @ x) ** 0.5 * (squares / total) ** 0.5 if lam == "auto" else lam**0.5
-        if rest > residue * (x @ x) and rest > enough:
+        enough = lam**0.5 if lam != "auto" else 0.0
+        if lam == "auto" and x_norm2 > 0:
+            enough = 0.6 * (x_norm2 * max(squares / total - level, 0)) ** 0.5
+        if rest > residue * x_norm2 and rest > enough:
             silent = [i for i in active_set if y[i] == 0]
             weakest = min(silent, key=lambda i: Yhat[i], default=None)
             if len(active_set) < m:
@@ -65,6 +77,7 @@ def online_snmf(
             elif recycle and weakest is not None and Yhat[weakest] < rest:
                 newborn = weakest
                 W[newborn] = 0
+                b[newborn] = 0
                 M[newborn] = 0
                 M[:, newborn] = 0
             if newborn is not None:
@@ -78,11 +91,13 @@ def online_snmf(
                 # The definitions of W and M, with a single term in each sum.
                 Yhat[i] = y[i] ** 2 if initial is None else initial
                 W[i] = y[i] * x / y[i] ** 2
+                b[i] = y[i] * level**0.5 / y[i] ** 2
                 M[i] = y[i] * y / y[i] ** 2
             else:
                 Yhat[i] = Yhat[i] + gain * y[i] ** 2
                 rate = min(y[i] ** 2 / Yhat[i], 1)  # at most 1 in the paper, but for III.C's gain
                 W[i] = W[i] + rate * (x - W[i] * y[i]) / y[i]
+                b[i] = b[i] + rate * (level**0.5 - b[i] * y[i]) / y[i]
                 M[i] = M[i] + rate * (y - M[i] * y[i]) / y[i]
             M[i, i] = 0.0
         responses[T] = y
@@ -135,3 +150,52 @@ def minimum_of_equation_6(Yhat, excess, net):
                     y -= (y**3 + (Yhat + excess) * y - Yhat * net) / slope
             candidates.append(max(y, 0.0))
     return min(candidates, key=energy)
+
+
+def online_subspace(X, m, *, memory=None, center=False, residue=1e-8):
+    """Present the rows of X to identity units; return the responses, A, B and the mean."""
+    n_samples, n = X.shape
+    A, B = np.zeros((0, 0)), np.zeros((0, n))
+    mean, count = np.zeros(n), 0.0
+    responses = np.zeros((n_samples, m))
+    for T in range(n_samples):
+        gamma = discount_of(T, memory)
+        count = gamma * count + 1
+        x = X[T]
+        if center:
+            x = ((count - 1) / count) ** 0.5 * (X[T] - mean)
+            mean = mean + (X[T] - mean) / count
+        y = np.linalg.solve(A, B @ x)
+        rest = x @ x - y @ y
+        if len(y) < m and rest > residue * (x @ x):
+            y = np.append(y, rest**0.5)
+            A, B = np.pad(A, ((0, 1), (0, 1))), np.pad(B, ((0, 1), (0, 0)))
+        A = gamma * A + np.outer(y, y)
+        B = gamma * B + np.outer(y, x)
+        responses[T, : len(y)] = y
+    return responses, A, B, mean
+
+
+def separated_online(X, m, memory):
+    """Whiten the rows of X by their covariance, not centred, and present them to rectified units.
+
+    The whitening is taken anew after 1, 2, 4, ... 64 samples, and then after every 72; it is zero
+    as long as there are fewer than four samples a dimension.
+    """
+    n_samples, n = X.shape
+    Z = np.zeros((n_samples, m))
+    Q = np.zeros((m, n))
+    for T in range(n_samples):
+        Z[T] = Q @ X[T]
+        if T + 1 in (1, 2, 4, 8, 16, 32, 64) or (T + 1) % 72 == 0:
+            _, A, B, _ = online_subspace(X[: T + 1], m, center=True)
+            K = len(A)
+            Q = np.zeros((m, n))
+            if K and T + 1 >= 4 * K:
+                values, axes = np.linalg.eigh(A / (T + 1))
+                noise = 0.0
+                if n > K:
+                    noise = (X[: T + 1].var(axis=0).sum() - values.sum()) / (n - K)
+                values = np.maximum(values - max(noise, 0), 1e-6 * values.max())
+                Q[:K] = axes @ np.diag(values**-0.5) @ axes.T @ np.linalg.solve(A, B)
+    return online_snmf(Z, m, 0.0, memory=memory)

@@ -19,11 +19,19 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
-from hebbnmf import OnlineSNMF, SymNMF
+from hebbnmf import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
 from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
 
-TRANSFORMERS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
-TRANSFORMERS += [MissingFiller()]
+TRANSFORMERS = [
+    OnlineSNMF(),
+    OnlineSNMF(dynamics="quartic"),
+    OnlinePCA(),
+    OnlineDictionary(),
+    NonnegativeICA(),
+    MissingFiller(),
+    PatchNormalizer(),
+    ZCAWhitener(),
+]
 OUTPUT_CHECKS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,

@@ -13,16 +13,16 @@ import pytest
 from river import checks, evaluate, linear_model, metrics, preprocessing, stream
 from sklearn.exceptions import ConvergenceWarning
 
-from hebbnmf import Network, Settings
-from hebbnmf.adapters.river import RiverSNMF
+from hebbnmf import Network, OnlinePCA, Settings
+from hebbnmf.adapters.river import RiverPCA, RiverSNMF
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 
 MODELS = [RiverSNMF(), RiverSNMF(dynamics="quartic")]
-CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
+CHECKS = [(model, check) for model in [*MODELS, RiverPCA()] for check in checks.yield_checks(model)]
 
 
 @pytest.mark.parametrize(
-    ("model", "check"), CHECKS, ids=[f"{model.dynamics}-{c.__name__}" for model, c in CHECKS]
+    ("model", "check"), CHECKS, ids=[f"{model!r}-{c.__name__}" for model, c in CHECKS]
 )
 def test_river_check(model, check):
     check(model.clone())
@@ -234,3 +234,23 @@ except ImportError as error:
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "needs river: install the extra by pip install 'hebbnmf[river]'" in run.stdout
+
+
+def test_pca_on_dicts_is_that_of_rows_with_zeros_for_what_is_absent():
+    X = make_sparse_sources(200, 4, random_state=0)
+    X[:50, 2:] = 0
+    X[50:60, 0] = 0
+    pca = OnlinePCA(2, memory=50).partial_fit(X)
+    model = RiverPCA(2, memory=50)
+    for row in dicts(X, "abcd"):
+        model.learn_one({name: value for name, value in row.items() if value != 0})
+    many = RiverPCA(2, memory=50)
+    many.learn_many(pd.DataFrame(X, columns=list("abcd")))
+    expected = pca.transform(X)
+    frame = many.transform_many(pd.DataFrame(X, columns=list("abcd")))
+    assert list(frame.columns) == ["component0", "component1"]
+    np.testing.assert_allclose(frame, expected, atol=1e-9)
+    for t in (0, 55, 199):
+        found = model.transform_one(dicts(X, "abcd")[t] | {"never seen": 3.0})
+        np.testing.assert_allclose(np.abs(list(found.values())), np.abs(expected[t]), atol=1e-9)
+    assert "never seen" not in model.columns

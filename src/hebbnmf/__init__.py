@@ -20,13 +20,22 @@ if TYPE_CHECKING:
     )
     from hebbnmf.cost import RunningCost, snmf_cost
     from hebbnmf.engine.network import Network
-    from hebbnmf.estimators import OnlineSNMF, SymNMF
+    from hebbnmf.estimators import (
+        NonnegativeICA,
+        OnlineDictionary,
+        OnlinePCA,
+        OnlineSNMF,
+        SymNMF,
+    )
     from hebbnmf.learner import Learner, Settings
 
 __version__ = "0.1.0"
 _NAMES = {
     "Learner": "hebbnmf.learner",
     "Network": "hebbnmf.engine.network",
+    "NonnegativeICA": "hebbnmf.estimators",
+    "OnlineDictionary": "hebbnmf.estimators",
+    "OnlinePCA": "hebbnmf.estimators",
     "OnlineSNMF": "hebbnmf.estimators",
     "RunningCost": "hebbnmf.cost",
     "Settings": "hebbnmf.learner",
@@ -36,6 +45,9 @@ _NAMES = {
 __all__ = [
     "Learner",
     "Network",
+    "NonnegativeICA",
+    "OnlineDictionary",
+    "OnlinePCA",
     "OnlineSNMF",
     "RunningCost",
     "Settings",

@@ -1,5 +1,8 @@
 """Learner: settings, network and running cost on bare rows; what every face of the package shares.
 
+The settings decide on the kind of network: `Settings` on that of the paper, `SubspaceSettings` on
+one of identity units.
+
 Callers (estimator, river adapter, training, rounds) pass rows already checked by `check_rows`;
 names, labels and files stay with them.
 """
@@ -9,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -18,12 +21,15 @@ from sklearn.exceptions import ConvergenceWarning
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.network import Network, Responses
 from hebbnmf.engine.recruitment import RELATIVE_THRESHOLD
-from hebbnmf.engine.state import BLOCK, LARGEST_NORM2, FloatArray, Rules, Weights
+from hebbnmf.engine.state import BLOCK, LARGEST_NORM2, FloatArray, Rules
+from hebbnmf.engine.subspace import SubspaceNetwork, SubspaceRules
+from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
     MEMORY,
     NON_NEGATIVE,
+    OFFSET,
     SHARE,
     check_fields,
     count_up_to,
@@ -32,9 +38,21 @@ from hebbnmf.parameters import (
     optional,
     parameter,
     positive_up_to,
+    share_of_percent,
 )
 
-__all__ = ["BATCH", "Learner", "LearnerState", "Settings", "check_rows", "warn_user"]
+__all__ = [
+    "BATCH",
+    "AnySettings",
+    "DictionarySettings",
+    "Learner",
+    "LearnerState",
+    "SeparationSettings",
+    "Settings",
+    "SubspaceSettings",
+    "check_rows",
+    "warn_user",
+]
 
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
@@ -67,6 +85,7 @@ class Settings:
         None, optional(positive_up_to(1e160), "None for the plain schedule")
     )
     activity_gain: float = parameter(1.0, positive_up_to(1e9))
+    similarity_offset: float | str = parameter(0.0, OFFSET)
     dynamics: str = parameter("rectified", one_of("rectified", "quartic"))
     tol: float = parameter(1e-4, SHARE)
     max_sweeps: int = parameter(1000, count_up_to(100_000))
@@ -80,6 +99,7 @@ class Settings:
         eps = float(np.finfo(dtype).eps)
         # Responses cannot settle below the rounding of the sums they come from.
         tol = max(float(self.tol), 8 * eps)
+        share = share_of_percent(self.similarity_offset)
         return Rules(
             max_units=int(self.n_components),
             threshold=(
@@ -95,17 +115,139 @@ class Settings:
             memory=float(self.memory or 0),
             recycle=bool(self.recycle),
             quartic=self.dynamics == "quartic",
+            alpha=0.0,
+            signed=False,
+            offset=float(self.similarity_offset if share is None else share),
+            offset_is_share=share is not None,
             tol=tol,
             tight_tol=max(tol / 100, 8 * eps),
             rounding=4 * eps,
             max_sweeps=int(self.max_sweeps),
         )
 
+    def network(self, n_features: int, dtype: DTypeLike) -> Network:
+        """Make a network that has learned nothing."""
+        return Network(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:
+        """Explain why no sample recruited a unit, and what to do; `scale` may tell their size."""
+        if self.rank_penalty == "auto":
+            return "all samples are zero; check the data"  # the first other one would recruit
+        return (
+            f"rank_penalty={self.rank_penalty!r} is not below |x|^4 of any sample{scale}; "
+            "lower it, or scale the data up"
+        )
+
+
+@dataclass(frozen=True)
+class DictionarySettings:
+    """All parameters of a network of units with a threshold; `OnlineDictionary` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    alpha: float = parameter(0.5, NON_NEGATIVE)
+    positive_code: bool = parameter(False, FLAG)
+    memory: float | None = parameter(0.1, optional(MEMORY, "None for all samples"))
+    tol: float = parameter(1e-4, SHARE)
+    max_sweeps: int = parameter(1000, count_up_to(100_000))
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> Rules:
+        """Return the settings as the kernels take them, for weights of this type."""
+        like = Settings(
+            self.n_components,
+            rank_penalty=0.0,
+            memory=self.memory,
+            tol=self.tol,
+            max_sweeps=self.max_sweeps,
+        )
+        rules = like.rules(dtype)
+        return rules._replace(alpha=float(self.alpha), signed=not self.positive_code)
+
+    def network(self, n_features: int, dtype: DTypeLike) -> Network:
+        """Make a network that has learned nothing."""
+        return Network(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return "all samples are zero; check the data"
+
+
+@dataclass(frozen=True)
+class SubspaceSettings:
+    """All parameters of a network of identity units, checked; `OnlinePCA` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    center: bool = parameter(True, FLAG)
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> SubspaceRules:
+        """Return the settings as the kernel takes them, for samples of this type."""
+        return SubspaceRules(
+            max_units=int(self.n_components),
+            memory=float(self.memory or 0),
+            center=bool(self.center),
+            # |y|^2 is a sum of terms that may cancel.
+            floor=float(np.sqrt(np.finfo(dtype).eps)),
+        )
+
+    def network(self, n_features: int, dtype: DTypeLike) -> SubspaceNetwork:
+        """Make a network that has learned nothing."""
+        return SubspaceNetwork(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return f"all samples are {'equal' if self.center else 'zero'}; check the data"
+
+
+@dataclass(frozen=True)
+class SeparationSettings:
+    """All parameters of a network behind a whitener, checked; `NonnegativeICA` explains them."""
+
+    n_components: int = parameter(8, COUNT)
+    memory: float | None = parameter(0.01, optional(MEMORY, "None for all samples"))
+    whitening_memory: float | None = parameter(None, optional(MEMORY, "None for all samples"))
+    tol: float = parameter(1e-4, SHARE)
+    max_sweeps: int = parameter(1000, count_up_to(100_000))
+    track_cost = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rules(self, dtype: DTypeLike = np.float64) -> WhitenedRules:
+        """Return the settings as the kernels take them, for weights of this type."""
+        whitening = SubspaceSettings(self.n_components, self.whitening_memory)
+        separation = Settings(
+            self.n_components,
+            rank_penalty=0.0,
+            memory=self.memory,
+            tol=self.tol,
+            max_sweeps=self.max_sweeps,
+        )
+        return WhitenedRules(whitening.rules(dtype), separation.rules(dtype))
+
+    def network(self, n_features: int, dtype: DTypeLike) -> WhitenedNetwork:
+        """Make a network that has learned nothing."""
+        return WhitenedNetwork(n_features, self.rules(dtype), dtype)
+
+    def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
+        """Explain why no sample recruited a unit, and what to do."""
+        return "all samples are equal; check the data"
+
+
+AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSettings
+
 
 class LearnerState(NamedTuple):
     """All that a learner has learned: what a file or a message must hold."""
 
-    weights: Weights
+    weights: Any  # Weights, Subspace or WhitenedState
     n_samples: int
     cost: RunningCost | None
 
@@ -117,8 +259,8 @@ class Learner:
 
     Parameters
     ----------
-    settings : Settings
-        The parameters.
+    settings : Settings, DictionarySettings, SeparationSettings or SubspaceSettings
+        The parameters; their class decides on that of the network.
     n_features : int
         Number of features of a sample.
     dtype : dtype, default=numpy.float64
@@ -126,7 +268,7 @@ class Learner:
 
     Attributes
     ----------
-    network : Network
+    network : Network, SubspaceNetwork or WhitenedNetwork
         The network.
     cost : RunningCost or None
         Cost (9) of the responses given while learning; None unless the settings ask for it.
@@ -144,12 +286,21 @@ class Learner:
     [0, -1]
     """
 
-    def __init__(self, settings: Settings, n_features: int, dtype: DTypeLike = np.float64) -> None:
+    # Not a union: callers know which settings they gave.
+    network: Any
+    settings: Any
+
+    def __init__(
+        self,
+        settings: AnySettings,
+        n_features: int,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
         self.settings = settings
-        self.network = Network(n_features, settings.rules(dtype), dtype)
+        self.network = settings.network(n_features, dtype)
         self.cost = RunningCost() if settings.track_cost else None
 
-    def configure(self, settings: Settings) -> None:
+    def configure(self, settings: AnySettings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
         if settings.n_components < (n_units := self.network.n_units):
             raise ValueError(
@@ -241,12 +392,7 @@ class Learner:
             if X is not None:
                 norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
                 scale = f", at most {norm2**2:.3g} in these data"
-            reason = (
-                "all samples are zero; check the data"  # the first other one would recruit
-                if self.network.rules.relative
-                else f"rank_penalty={self.settings.rank_penalty!r} is not below |x|^4 of any "
-                f"sample{scale}; lower it, or scale the data up"
-            )
+            reason = self.settings.reason_for_no_unit(scale)
             warn_user(f"No unit was recruited: {reason}.", UserWarning)
 
 

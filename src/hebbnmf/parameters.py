@@ -1,5 +1,6 @@
 """Parameters: the rules that values must obey, and the one error for a value that does not."""
 
+import re
 from collections.abc import Callable
 from dataclasses import field, fields
 from numbers import Integral, Real
@@ -81,6 +82,13 @@ def _is_memory(value: Any) -> bool:
     return _is_between(value, 0.0) and (_LEAST_SHARE <= value < 1 or value >= 2)
 
 
+def share_of_percent(value: object) -> float | None:
+    """Return the share that a text such as "50%" names, below 1; None if it names none."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?) ?%", value) if isinstance(value, str) else None
+    share = float(match[1]) / 100 if match else 1.0
+    return share if share < 1 else None
+
+
 # Of a stream; one over it must be a number.
 _LEAST_SHARE = 1e-12
 # Some way below the largest integers, so that kernels can count on.
@@ -91,6 +99,10 @@ SHARE = Rule(
     lambda value: _is_between(value, 0.0, 1.0) and value not in (0, 1),
 )
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_between(value, 0.0))
+OFFSET = Rule(
+    "a finite number of at least 0 or a share of the mean of |x|^2 below '100%', such as '50%'",
+    lambda value: _is_between(value, 0.0) or share_of_percent(value) is not None,
+)
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(
     "a number of samples of at least 2 or a share of the stream between 0 and 1", _is_memory

@@ -1,4 +1,4 @@
-"""RiverSNMF: the network as a clusterer and transformer of river, on streams of dicts."""
+"""RiverSNMF and RiverPCA: networks as a clusterer and as transformers of river, on dicts."""
 
 import copy
 from collections.abc import Hashable, Iterable, Mapping
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.learner import Learner, Settings, check_rows
+from hebbnmf.learner import AnySettings, Learner, Settings, SubspaceSettings, check_rows
 
 try:
     from river import base
@@ -20,13 +20,66 @@ except ImportError as error:
         "pip install 'hebbnmf[river]'."
     ) from error
 
-__all__ = ["RiverSNMF"]
+__all__ = ["RiverPCA", "RiverSNMF"]
 
 Sample = Mapping[Hashable, Any]
 Frame = Any  # of pandas, polars or pyarrow
 
 
-class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
+class _OnDicts(base.MiniBatchTransformer):
+    """A learner of dicts and frames, whose features may come and go."""
+
+    _settings: type[AnySettings]
+    learner: Learner
+    columns: dict[Hashable, int]
+
+    def learn_one(self, x: Sample) -> None:
+        """Learn from a sample, a dict of finite numbers."""
+        self._learn(x, _row(x))
+
+    def learn_many(self, X: Frame) -> None:
+        """Learn from the rows of a frame of pandas, polars or pyarrow, one after the other.
+
+        Absent features are absent columns, or zeros.
+        """
+        frame = into_frame(X)
+        self._learn(frame.columns, to_numpy(frame))
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """Copy the model, with other parameters if given, and with what it learned if asked for.
+
+        With `include_attributes`, learning continues with the new parameters.
+        """
+        copied: Self = super().clone(new_params, include_attributes)
+        copied.learner.configure(self._settings(**self._get_params() | (new_params or {})))
+        return copied
+
+    def _begin(self) -> None:
+        self.learner = Learner(self._settings(**self._get_params()), n_features=0)
+        self.columns = {}
+
+    def _learn(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> None:
+        columns, rows = self._placed(names, values)
+        network = self.learner.network
+        self.columns = columns
+        network.add_features(len(columns) - network.n_features)
+        responses = self.learner.learn(rows, keep=False)
+        self.learner.warn_unconverged(responses.n_unconverged, len(rows))
+
+    def _placed(
+        self, names: Iterable[Hashable], values: NDArray[np.float64]
+    ) -> tuple[dict[Hashable, int], FloatArray]:
+        """Place values in the columns of the network, after which come those of new features."""
+        columns = dict(self.columns)
+        places = [columns.setdefault(name, len(columns)) for name in names]
+        rows = np.zeros((len(values), len(columns)))
+        rows[:, places] = values
+        return columns, check_rows(rows, np.float64)
+
+
+class RiverSNMF(_OnDicts, base.Clusterer):
     """Online symmetric non-negative matrix factorization on dicts of features.
 
     The same network as `OnlineSNMF`, fed one dict at a time. Features may come and go. An absent
@@ -75,6 +128,8 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
     ['unit0', 'unit1']
     """
 
+    _settings = Settings
+
     def __init__(
         self,
         n_components: int = 8,
@@ -97,31 +152,18 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self.dynamics = dynamics
         self.tol = tol
         self.max_sweeps = max_sweeps
-        self.learner = Learner(Settings(**self._get_params()), n_features=0)
-        self.columns: dict[Hashable, int] = {}
-
-    def learn_one(self, x: Sample) -> None:
-        """Learn from a sample, a dict of finite numbers."""
-        self._learn(x, _row(x))
-
-    def learn_many(self, X: Frame) -> None:
-        """Learn from the rows of a frame of pandas, polars or pyarrow, one after the other.
-
-        Absent features are absent columns, or zeros.
-        """
-        frame = into_frame(X)
-        self._learn(frame.columns, to_numpy(frame))
+        self._begin()
 
     def transform_one(self, x: Sample) -> dict[Hashable, float]:
         """Return the activity of each unit recruited so far, as ``unit0``, ``unit1`` and so on."""
         Y = self._respond(x, _row(x)).Y
-        return dict(zip(_unit_names(Y), Y[0].tolist(), strict=True))
+        return dict(zip(_names("unit", Y), Y[0].tolist(), strict=True))
 
     def transform_many(self, X: Frame) -> Frame:
         """Return the responses to the rows of a frame, as a frame of its library and index."""
         frame = into_frame(X)
         Y = self._respond(frame.columns, to_numpy(frame)).Y
-        return to_native_frame(Y, columns=_unit_names(Y), like=frame)
+        return to_native_frame(Y, columns=_names("unit", Y), like=frame)
 
     def predict_one(self, x: Sample) -> int:
         """Name the unit that responds to a sample most strongly; -1 where all are silent."""
@@ -132,25 +174,6 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         frame = into_frame(X)
         labels = self._respond(frame.columns, to_numpy(frame)).labels
         return to_native_series(labels, name="label", like=frame)
-
-    def clone(
-        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
-    ) -> Self:
-        """Copy the model, with other parameters if given, and with what it learned if asked for.
-
-        With `include_attributes`, learning continues with the new parameters.
-        """
-        copied: Self = super().clone(new_params, include_attributes)
-        copied.learner.configure(Settings(**self._get_params() | (new_params or {})))
-        return copied
-
-    def _learn(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> None:
-        columns, rows = self._placed(names, values)
-        network = self.learner.network
-        self.columns = columns
-        network.add_features(len(columns) - network.n_features)
-        responses = self.learner.learn(rows, keep=False)
-        self.learner.warn_unconverged(responses.n_unconverged, len(rows))
 
     def _respond(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> Responses:
         columns, rows = self._placed(names, values)
@@ -163,21 +186,72 @@ class RiverSNMF(base.Clusterer, base.MiniBatchTransformer):
         self.learner.warn_unconverged(responses.n_unconverged, len(rows))
         return responses
 
-    def _placed(
-        self, names: Iterable[Hashable], values: NDArray[np.float64]
-    ) -> tuple[dict[Hashable, int], FloatArray]:
-        """Place values in the columns of the network, after which come those of new features."""
-        columns = dict(self.columns)
-        places = [columns.setdefault(name, len(columns)) for name in names]
-        rows = np.zeros((len(values), len(columns)))
-        rows[:, places] = values
-        return columns, check_rows(rows, np.float64)
+
+class RiverPCA(_OnDicts):
+    """Principal component analysis on dicts of features, tracked as the stream moves.
+
+    The same network as `OnlinePCA`, fed one dict at a time; features may come and go as in
+    `RiverSNMF`. Each sample costs a small decomposition if it is learned and then transformed.
+
+    Parameters
+    ----------
+    n_components : int, default=8
+        Number of components.
+    memory : float or None, default=None
+        How much of the stream is remembered: all of it, a number of samples, or a share.
+    center : bool, default=True
+        Whether the running mean is taken from the samples.
+
+    Attributes
+    ----------
+    learner : Learner
+        The network; its features are in the order of ``columns``.
+    columns : dict
+        The column of each feature that was learned from.
+
+    Examples
+    --------
+    >>> from hebbnmf.adapters.river import RiverPCA
+    >>> model = RiverPCA(n_components=1, memory=100)
+    >>> for t in range(20):
+    ...     model.learn_one({"a": t % 5, "b": 2 * (t % 5)})
+    >>> {name: round(value, 3) for name, value in model.transform_one({"a": 3, "b": 6}).items()}
+    {'component0': 2.211}
+    """
+
+    _settings = SubspaceSettings
+
+    def __init__(
+        self, n_components: int = 8, *, memory: float | None = None, center: bool = True
+    ) -> None:
+        self.n_components = n_components
+        self.memory = memory
+        self.center = center
+        self._begin()
+
+    def transform_one(self, x: Sample) -> dict[Hashable, float]:
+        """Return the coordinates of a sample, as ``component0``, ``component1`` and so on."""
+        coordinates = self._coordinates(x, _row(x))
+        return dict(zip(_names("component", coordinates), coordinates[0].tolist(), strict=True))
+
+    def transform_many(self, X: Frame) -> Frame:
+        """Return the coordinates of the rows of a frame, as a frame of its library and index."""
+        frame = into_frame(X)
+        coordinates = self._coordinates(frame.columns, to_numpy(frame))
+        return to_native_frame(coordinates, columns=_names("component", coordinates), like=frame)
+
+    def _coordinates(self, names: Iterable[Hashable], values: NDArray[np.float64]) -> FloatArray:
+        _, rows = self._placed(names, values)
+        network = self.learner.network
+        axes, _ = network.principal_axes()
+        # Features that were never learned lie outside the subspace.
+        return np.asarray((rows[:, : network.n_features] - network.learned.mean) @ axes.T)
 
 
 def _row(x: Sample) -> NDArray[np.float64]:
     return np.array([list(x.values())], np.float64)
 
 
-def _unit_names(Y: FloatArray) -> list[str]:
+def _names(kind: str, Y: FloatArray) -> list[str]:
     # Not bare numbers, which may be the names of features in a union, and which frames refuse.
-    return [f"unit{k}" for k in range(Y.shape[1])]
+    return [f"{kind}{k}" for k in range(Y.shape[1])]

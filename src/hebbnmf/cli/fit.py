@@ -23,7 +23,7 @@ from hebbnmf.cli.signals import Interrupts
 from hebbnmf.cli.summary import Watcher
 
 if TYPE_CHECKING:
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions, Stream
 
@@ -46,16 +46,37 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str) -> float | No
     return memory
 
 
+# Classes of `hebbnmf.estimators`; their parameters are options, where they have those.
+_MODELS = {
+    "snmf": "OnlineSNMF",
+    "pca": "OnlinePCA",
+    "dictionary": "OnlineDictionary",
+    "ica": "NonnegativeICA",
+}
+
+
+def _offset(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    return text if text.endswith("%") else click.FloatRange(min=0)(text, param, ctx)
+
+
 MEMORY = click.option(
     "--memory",
     callback=_memory,
     default="0.1",
     metavar="NUMBER|all",
-    help="What is remembered: a number of samples, a share of the stream below 1, or all.",
+    help="What is remembered: a number of samples, a share of the stream below 1, or all; by "
+    "default 0.1; all for pca, 0.01 for ica.",
 )
 _COUNT = click.IntRange(min=1, max=10**15)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
+    click.option(
+        "--model",
+        type=click.Choice(list(_MODELS)),
+        default="snmf",
+        help="Clusters and features, principal components, a sparse dictionary, or non-negative "
+        "sources. Options that a model does not have are refused.",
+    ),
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
@@ -66,6 +87,16 @@ _OPTIONS = (
         "plays no part.",
     ),
     MEMORY,
+    click.option(
+        "--alpha",
+        type=click.FloatRange(min=0),
+        default=0.5,
+        help="For dictionary: threshold of a unit.",
+    ),
+    click.option("--positive-code", is_flag=True, help="For dictionary: non-negative codes."),
+    click.option(
+        "--center/--no-center", default=True, help="For pca: take the running mean from the rows."
+    ),
     click.option("--recycle", is_flag=True, help="Let new units replace weak ones."),
     click.option(
         "--initial-activity",
@@ -77,6 +108,14 @@ _OPTIONS = (
         type=_POSITIVE,
         default=1.0,
         help="Share of a squared activity that is added to cumulative activity.",
+    ),
+    click.option(
+        "--similarity-offset",
+        callback=_offset,
+        default="0",
+        metavar="NUMBER|SHARE%",
+        help="What is taken from every similarity, for units that tile a manifold: a number, or a "
+        "share of the mean of |x|^2 such as 50%.",
     ),
     click.option(
         "--dynamics",
@@ -144,6 +183,7 @@ Examples:
   $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
   $ hebbnmf fit day2.csv -o model.npz --continue model.npz
   $ cat rows.csv | hebbnmf fit - -o model.npz --rank-penalty 0.1
+  $ hebbnmf fit rows.csv -o model.npz --model pca --n-components 2 --memory 100
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --every 100
   $ hebbnmf fit rows.npy -o model.npz --checkpoint part.npz --resume
 """
@@ -268,7 +308,7 @@ def _are_one_file(path: str, other: str) -> bool:
 class _Begin(NamedTuple):
     """What a training begins with."""
 
-    model: "OnlineSNMF"
+    model: "OnlineEstimator"
     steps: "list[Step]"
     reading: "ReadOptions"
     position: dict[str, Any] | None = None
@@ -311,7 +351,7 @@ def _begin(
         steps, n_rows = fitted_steps(
             data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
         )
-        return _Begin(_new_model(o), steps, reading, n_rows=n_rows)
+        return _Begin(_new_model(ctx), steps, reading, n_rows=n_rows)
     n_before = 0
     if o["continued"] is not None:
         model, steps, reading = read_fitted(o["continued"], reading, fill)
@@ -337,18 +377,34 @@ def _order(o: Options) -> Options:
     return {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
 
 
-def _new_model(o: Options) -> "OnlineSNMF":
-    from dataclasses import fields
+def _new_model(ctx: click.Context) -> "OnlineEstimator":
+    """Make the model that the options ask for; those not given have its own defaults."""
+    from hebbnmf import estimators
 
-    from hebbnmf.estimators import OnlineSNMF
-    from hebbnmf.learner import Settings
+    kind = getattr(estimators, _MODELS[ctx.params["model"]])
+    given = _given(ctx, _parameters_of_models())
+    for name in given.keys() - kind.setting_names():
+        raise click.UsageError(
+            f"--{name.replace('_', '-')} is no option of --model {ctx.params['model']}: "
+            "leave it out."
+        )
+    model: OnlineEstimator = kind(**given, **_order(ctx.params))
+    return model
 
-    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **_order(o))
+
+def _parameters_of_models() -> set[str]:
+    """Return the names of the options that are parameters of some model's network."""
+    from hebbnmf import estimators
+
+    names = {
+        name for kind in _MODELS.values() for name in getattr(estimators, kind).setting_names()
+    }
+    return names & {option.name for option in fit.params}
 
 
 def _read_checkpoint(
     ctx: click.Context, path: str
-) -> tuple["OnlineSNMF", "list[Step]", dict[str, Any]]:
+) -> tuple["OnlineEstimator", "list[Step]", dict[str, Any]]:
     """Read a checkpoint; options that were given must be those that it was made with."""
     from hebbnmf.persistence import read_checkpoint
 
@@ -357,6 +413,7 @@ def _read_checkpoint(
     stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
     stored["missing"] = filling(steps)
+    stored["model"] = next(kind for kind, name in _MODELS.items() if name == type(model).__name__)
     # A larger --epochs is allowed: training continues after the last one. So are further skips.
     for name, value in _given(ctx, stored).items():
         if value not in (stored[name], "skip"):
@@ -367,12 +424,12 @@ def _read_checkpoint(
     return model, steps, position
 
 
-def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
+def _is_watched(model: "OnlineEstimator", o: Options) -> bool:
     """Return whether a model is to be saved at an interrupt, which is how watching ends."""
     return o["watch"] and model.__sklearn_is_fitted__()
 
 
-def _kept(output: str, model: "OnlineSNMF", o: Options) -> str:
+def _kept(output: str, model: "OnlineEstimator", o: Options) -> str:
     if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         return f"run the same command with --resume to continue from {o['checkpoint']}"
     if _is_watched(model, o):

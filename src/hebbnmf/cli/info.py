@@ -40,19 +40,21 @@ def info(model: str, as_json: bool) -> None:
 
 def _facts(path: str, file: "ModelFile") -> dict[str, object]:
     from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
 
     model = file.model
     facts = {"file": path, "bytes": os.stat(path).st_size, "model": type(model).__name__}
-    if isinstance(model, OnlineSNMF) and model.__sklearn_is_fitted__():
+    if isinstance(model, OnlineEstimator) and model.__sklearn_is_fitted__():
         facts |= {
             "units": model.n_components_,
             "samples_seen": model.n_samples_seen_,
             "features": model.n_features_in_,
-            "dtype": model.components_.dtype.name,
-            "unit_births": model.unit_births_.tolist(),
+            "dtype": model.learner_.network.dtype.name,
         }
+        if isinstance(model, OnlineSNMF):
+            facts["unit_births"] = model.unit_births_.tolist()
         if model.learner_.cost is not None:
-            facts["cost"] = model.cost_
+            facts["cost"] = model.learner_.cost.value
     elif hasattr(model, "embedding_"):
         facts |= {"samples": len(model.embedding_), "cost": float(model.cost_history_[-1])}
     else:

@@ -13,7 +13,7 @@ from hebbnmf.cli.messages import say
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions, Stream
 
@@ -174,7 +174,7 @@ def data_argument(command: Command) -> Command:
 
 
 def open_data(
-    data: Sequence[str], reading: "ReadOptions", model: "OnlineSNMF", limit: int | None = None
+    data: Sequence[str], reading: "ReadOptions", model: "OnlineEstimator", limit: int | None = None
 ) -> "Stream":
     """Open rows for a fitted model; refuse columns that are not those it learned."""
     from hebbnmf.streams import open_stream
@@ -187,19 +187,19 @@ def open_data(
 
 def read_fitted(
     path: str, reading: "ReadOptions", fill: str | None
-) -> tuple["OnlineSNMF", "list[Step]", "ReadOptions"]:
+) -> tuple["OnlineEstimator", "list[Step]", "ReadOptions"]:
     """Read a model that can respond, its preprocessing, and how its data are to be read."""
     from dataclasses import replace
 
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence import read
 
     file = read(path)
     model, steps = file.model, file.preprocessing
-    if not isinstance(model, OnlineSNMF):
+    if not isinstance(model, OnlineEstimator):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, which cannot respond to new samples; "
-            "fit an OnlineSNMF."
+            "fit another model."
         )
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"{path} holds a model that has learned nothing yet.")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hebbnmf.engine.state import FloatArray
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
@@ -74,7 +74,7 @@ def _kind(n_features: int) -> str:
 
 
 def _first_rows(
-    data: tuple[str, ...], reading: "ReadOptions", model: "OnlineSNMF", steps: "list[Step]"
+    data: tuple[str, ...], reading: "ReadOptions", model: "OnlineEstimator", steps: "list[Step]"
 ) -> "FloatArray":
     import numpy as np
 
@@ -87,7 +87,7 @@ def _first_rows(
 
 
 def _draw(
-    kind: str, model: "OnlineSNMF", steps: "list[Step]", rows: "FloatArray | None", output: str
+    kind: str, model: "OnlineEstimator", steps: "list[Step]", rows: "FloatArray | None", output: str
 ) -> None:
     from matplotlib.figure import Figure
 
@@ -100,9 +100,9 @@ def _draw(
     elif kind == "directions":
         _draw_directions(rows, model.components_, ax)
     elif kind == "cost":
-        plot_cost(rows, model.learner_.respond(rows).Y, ax=ax)
+        plot_cost(rows, model.respond(rows).Y, ax=ax)
     else:
-        plot_activity_density(model.learner_.respond(rows).Y, ax=ax)
+        plot_activity_density(model.respond(rows).Y, ax=ax)
     save_picture(figure, output)
 
 

@@ -35,9 +35,14 @@ def predict(
     patterns, or - for standard input; columns are found by their names, if DATA and model have
     some. Text has a line of names if DATA have one.
     """
+    fitted = read_fitted(model, reading, fill)
+    if not hasattr(fitted[0], "predict"):
+        raise ValueError(
+            f"{model} holds a {type(fitted[0]).__name__}, which names no clusters: use transform."
+        )
     write_responses(
         model,
-        read_fitted(model, reading, fill),
+        fitted,
         data,
         output,
         ["label"],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hebbnmf.engine.network import Responses
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
 
@@ -59,7 +59,7 @@ def respond_options(command: Command) -> Command:
 
 def write_responses(
     model_path: str,
-    fitted: tuple["OnlineSNMF", "list[Step]", "ReadOptions"],
+    fitted: tuple["OnlineEstimator", "list[Step]", "ReadOptions"],
     data: Sequence[str],
     output: str,
     names: list[str],
@@ -102,7 +102,7 @@ def write_responses(
                 good: NDArray[np.bool_] = np.asarray(~np.isnan(chunk).all(axis=1))
                 rows = chunk[good]
                 prepared = transform_rows(steps, rows) if len(rows) else rows
-                responses = learner.respond(learner.check_rows(prepared))
+                responses = model.respond(learner.check_rows(prepared))
                 found = values(responses)
                 shown = good if row_numbers else np.ones_like(good)
                 if may_have_gaps and not row_numbers:

@@ -41,6 +41,8 @@ def score(model: str, data: tuple[str, ...], reading: "ReadOptions", fill: str |
 
     check_output("-", [model, *data])
     net, steps, reading = read_fitted(model, reading, fill)
+    if not hasattr(net, "score"):
+        raise ValueError(f"{model} holds a {type(net).__name__}, which explains no similarity.")
     learner = net.learner_
     with open_data(data, reading, net) as stream, progress("score", stream.total) as bar:
         n_rows = 0

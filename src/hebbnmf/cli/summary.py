@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from hebbnmf.engine.state import FloatArray
-    from hebbnmf.estimators import OnlineSNMF
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.streams import Stream
 
 # Rows of the sample at most, and bytes.
@@ -60,7 +60,7 @@ class Sample:
         return self._kept
 
 
-def _summary(model: "OnlineSNMF", sample: Sample, output: str) -> dict[str, Any]:
+def _summary(model: "OnlineEstimator", sample: Sample, output: str) -> dict[str, Any]:
     """Return what a training came to, as JSON."""
     import numpy as np
 
@@ -72,8 +72,8 @@ def _summary(model: "OnlineSNMF", sample: Sample, output: str) -> dict[str, Any]
         "units_at_most": int(model.n_components),
         "seconds": round(time.monotonic() - sample.start, 3),
     }
-    if sample.n_rows:
-        labels = model.learner_.respond(sample.rows, keep=False).labels
+    if sample.n_rows and hasattr(model, "predict"):
+        labels = model.respond(sample.rows, keep=False).labels
         facts |= {
             "sampled_rows": len(sample.rows),
             "unit_sizes": np.bincount(labels[labels >= 0], minlength=facts["units"]).tolist(),
@@ -91,8 +91,8 @@ def _in_words(facts: dict[str, Any]) -> list[str]:
     ]
     if units == most:
         lines.append(f"units: all that --n-components {most} allows; more may find more")
-    if not facts["rows"]:
-        return lines
+    if "unit_sizes" not in facts:
+        return [*lines, f"time: {facts['seconds']:.1f} s"]
     n_rows = facts["sampled_rows"]
     of_rows = f"of {n_rows} rows" + (" drawn at random" if n_rows < facts["rows"] else "")
     sizes = facts["unit_sizes"]
@@ -134,10 +134,10 @@ class Watcher:
             self._bar.total = self._stream.total
         self._bar.update(n_rows)
 
-    def summarise(self, model: "OnlineSNMF", output: str, *, as_json: bool) -> None:
+    def summarise(self, model: "OnlineEstimator", output: str, *, as_json: bool) -> None:
         """Write what the training came to: JSON to standard output, or lines to standard error."""
         facts = _summary(model, self._sample, output)
-        if self._suggest_scale and self._sample.n_rows:
+        if self._suggest_scale and "unit_sizes" in facts:
             self._note("label", _about_one_label(facts, self._sample.rows))
         if as_json:
             click.echo(json.dumps(facts, indent=1))

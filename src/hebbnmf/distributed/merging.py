@@ -98,8 +98,9 @@ def _composed(network: Network, start: Weights, changes: list[Change]) -> Weight
         M[:K, :K] += factor[:, None] * added_M
         Yhat[:K] += D
         energy = fading * energy + added_energy
-    # Differences of nearly equal weights may leave a lateral weight below zero by a rounding.
-    np.maximum(M, 0, out=M)
+    if not network.rules.signed:
+        # Differences of nearly equal weights may leave a lateral weight below zero by a rounding.
+        np.maximum(M, 0, out=M)
     return Weights(
         W.astype(network.dtype),
         np.ascontiguousarray(M.T, network.dtype),

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.distributed.shards import Data, are_paths, file_options
-from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.learner import Learner
+from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.streams import ReadOptions, open_stream
 
 __all__ = ["predict", "transform"]
@@ -21,12 +20,12 @@ __all__ = ["predict", "transform"]
 Lazy = Any  # a Dask array, frame or series: Dask carries no types
 
 
-def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
+def transform(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
     """Respond to samples on a cluster with frozen weights, each on its own.
 
     Parameters
     ----------
-    model : OnlineSNMF
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary or NonnegativeICA
         A fitted model. It enters the graph once, whatever the number of chunks.
     data : Dask array, Dask dataframe, or list of paths
         The samples.
@@ -36,7 +35,7 @@ def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     Returns
     -------
     Dask array or dataframe
-        The responses of `OnlineSNMF.transform`, not yet computed: an array for an array, a frame
+        What `transform` of the model returns, not yet computed: an array for an array, a frame
         with the same index for a frame. For files, an array with a chunk for each; its number of
         rows is known where the format tells it (``.npy``, HDF5).
 
@@ -56,7 +55,7 @@ def transform(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     return _map(model, data, file_options(data, reading), labels=False)
 
 
-def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
+def predict(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
     """Name the unit that responds to each sample most strongly, on a cluster.
 
     Parameters
@@ -72,7 +71,7 @@ def predict(model: OnlineSNMF, data: Data, **reading: Any) -> Lazy:
     return _map(model, data, file_options(data, reading), labels=True)
 
 
-def _map(model: OnlineSNMF, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:
+def _map(model: OnlineEstimator, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:
     """Let a function respond to every chunk; columns are compared here, once."""
     check_is_fitted(model)
     try:
@@ -84,7 +83,9 @@ def _map(model: OnlineSNMF, data: Data, options: ReadOptions, *, labels: bool) -
             f"responses on a cluster need {error.name}: install the extra by "
             "pip install 'hebbnmf[dask]'."
         ) from error
-    packed = _packed(model.learner_)
+    if labels and not hasattr(model, "predict"):
+        raise TypeError(f"{type(model).__name__} names no clusters: use transform.")
+    packed = _packed(model)
     meta = _respond(np.empty((0, model.n_features_in_)), packed, labels)
     if isinstance(data, dd.DataFrame):
         names = None if labels else model.get_feature_names_out()
@@ -112,7 +113,7 @@ def _map(model: OnlineSNMF, data: Data, options: ReadOptions, *, labels: bool) -
     )
 
 
-def _map_array(model: OnlineSNMF, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
+def _map_array(model: OnlineEstimator, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
     if data.ndim != 2:
         raise ValueError(f"data have the shape {data.shape}: give rows of features.")
     validate_data(model, data, reset=False, skip_check_array=True)
@@ -129,22 +130,26 @@ def _map_array(model: OnlineSNMF, data: Data, packed: Lazy, meta: NDArray[Any]) 
     )
 
 
-def _packed(learner: Learner) -> bytes:
-    """Pickle the learner without its cost, which responses do not need.
+def _packed(model: OnlineEstimator) -> bytes:
+    """Pickle the model without its labels and its cost, which responses do not need.
 
-    Bytes: a learner that was loaded by one task is never shared with another.
+    Bytes: a model that was loaded by one task is never shared with another. It responds in one
+    thread, since the cluster already runs one task per thread.
     """
-    frozen = copy.copy(learner)
-    frozen.cost = None
+    frozen = copy.copy(model)
+    frozen.learner_ = copy.copy(model.learner_)
+    frozen.learner_.cost = None
+    frozen.n_jobs = 1
+    frozen.__dict__.pop("labels_", None)
     return pickle.dumps(frozen)
 
 
 def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
-    """Return responses or labels, in one thread: the cluster already runs one task per thread."""
-    learner: Learner = pickle.loads(packed)
-    rows = learner.check_rows(X)
-    responses = learner.respond(rows, n_jobs=1, keep=not labels)
-    learner.warn_unconverged(responses.n_unconverged, len(rows))
+    """Return responses or labels."""
+    model: OnlineEstimator = pickle.loads(packed)
+    rows = model.learner_.check_rows(X)
+    responses = model.respond(rows, keep=not labels)
+    model.learner_.warn_unconverged(responses.n_unconverged, len(rows))
     return responses.labels if labels else responses.Y
 
 
@@ -167,7 +172,7 @@ def _respond_file(packed: bytes, labels: bool, path: str, options: ReadOptions) 
         return np.concatenate([_respond(chunk, packed, labels) for chunk in chunks])
 
 
-def _checked_length(model: OnlineSNMF, path: str, options: ReadOptions) -> float:
+def _checked_length(model: OnlineEstimator, path: str, options: ReadOptions) -> float:
     """Return the number of rows that a file will give, NaN where only reading would tell."""
     with open_stream(path, allow_empty=True, options=options) as stream:
         stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))

@@ -24,13 +24,15 @@ from hebbnmf.distributed.shards import (
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.plasticity import discount_over
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.estimators import OnlineDictionary, OnlineSNMF
 from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, check_parameter, optional
 from hebbnmf.persistence import ModelFileError, read_checkpoint, save
 from hebbnmf.persistence.archives import is_count
 
 __all__ = ["fit", "resume"]
+
+Rounded = OnlineSNMF | OnlineDictionary
 
 # Rows that the driver learns before it checks again whether the network grows.
 _GROWTH_ROWS = 8 * BLOCK
@@ -58,7 +60,7 @@ class _Progress:
 
 
 def fit(
-    model: OnlineSNMF,
+    model: Rounded,
     data: Data,
     executor: Executor,
     *,
@@ -67,7 +69,7 @@ def fit(
     checkpoint: str | PathLike[str] | None = None,
     on_progress: Callable[[int], object] | None = None,
     **reading: Any,
-) -> OnlineSNMF:
+) -> Rounded:
     """Learn from data in shards, in rounds: send the network out, learn, add up.
 
     The driver grows the network on the first samples of the shards. Then, round by round, every
@@ -78,7 +80,7 @@ def fit(
 
     Parameters
     ----------
-    model : OnlineSNMF
+    model : OnlineSNMF or OnlineDictionary
         The model; it is fitted from the beginning, in ``n_epochs`` passes.
     data : array, Dask array, or list of paths
         The samples. Arrays are divided into contiguous shards, files are divided into
@@ -104,7 +106,7 @@ def fit(
 
     Returns
     -------
-    OnlineSNMF
+    OnlineSNMF or OnlineDictionary
         The model, without ``labels_``: ask `predict` for them.
 
     Notes
@@ -132,8 +134,7 @@ def fit(
     >>> net.n_samples_seen_, net.n_components_
     (20000, 10)
     """
-    if not isinstance(model, OnlineSNMF):
-        raise TypeError(f"model={model!r} cannot learn in rounds: give an OnlineSNMF.")
+    _check_model(model)
     check_executor(executor)
     check_parameter("n_shards", n_shards, COUNT)
     check_parameter("round_rows", round_rows, optional(COUNT))
@@ -166,7 +167,7 @@ def resume(
     *,
     force: bool = False,
     on_progress: Callable[[int], object] | None = None,
-) -> OnlineSNMF:
+) -> Rounded:
     """Continue from the last checkpoint of `fit`, to the same end as if it had never stopped.
 
     Parameters
@@ -185,7 +186,7 @@ def resume(
 
     Returns
     -------
-    OnlineSNMF
+    OnlineSNMF or OnlineDictionary
         The model.
     """
     check_executor(executor)
@@ -211,7 +212,7 @@ def resume(
 class _Training:
     """A model on its way through shards."""
 
-    model: OnlineSNMF
+    model: Rounded
     shards: Shards
     executor: Executor
     progress: _Progress
@@ -244,7 +245,7 @@ class _Training:
                 "the data have no row to learn from; check that they are the right ones."
             )
 
-    def finish(self) -> OnlineSNMF:
+    def finish(self) -> Rounded:
         """Learn what is left, round by round and epoch by epoch."""
         progress = self.progress
         while True:
@@ -323,7 +324,7 @@ class _Training:
         network = self.model.learner_.network
         fading, n_weighted = discount_over(network.n_samples - n_rows, n_rows, network.rules.memory)
         # A unit that was recycled may have less than before.
-        added = np.maximum(after - fading * before, 0).sum() / self.model.activity_gain
+        added = np.maximum(after - fading * before, 0).sum() / network.rules.gain
         if added > 0:
             self.progress.n_remembered = int(after.sum() * n_weighted / added)
 
@@ -344,6 +345,19 @@ class _Training:
     def _report(self, n_rows: int) -> None:
         if self.on_progress is not None:
             self.on_progress(n_rows)
+
+
+def _check_model(model: object) -> None:
+    """Refuse models whose shards cannot be added up."""
+    if not isinstance(model, OnlineSNMF | OnlineDictionary):
+        raise TypeError(
+            f"model={model!r} cannot learn in rounds: give an OnlineSNMF or OnlineDictionary."
+        )
+    if getattr(model, "similarity_offset", 0) != 0:
+        raise ValueError(
+            f"similarity_offset={model.similarity_offset!r} cannot be used in rounds, which do not "
+            "merge thresholds: set it to 0, or fit on one machine."
+        )
 
 
 def _change(before: dict[str, Any], now: dict[str, Any]) -> str:

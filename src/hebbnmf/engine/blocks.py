@@ -9,6 +9,7 @@ first cache, and a product costs less than the account of its corrections.
 import numpy as np
 
 from hebbnmf.engine._jit import jit, jit_inline, jit_inner
+from hebbnmf.engine.offset import read, read_opposite
 from hebbnmf.engine.plasticity import birth, discount, fade, forget, learn
 from hebbnmf.engine.recruitment import recruit, threshold_for, weakest_silent_unit
 from hebbnmf.engine.response import (
@@ -18,7 +19,8 @@ from hebbnmf.engine.response import (
     respond_in_working_set,
     sum_lateral_weights,
 )
-from hebbnmf.engine.rows import add_rows, inner
+from hebbnmf.engine.rows import add_rows
+from hebbnmf.engine.signed import respond_signed
 from hebbnmf.engine.state import Block, FloatArray, LabelArray, Rules, Weights, Workspace
 
 # From this bound on, a response that stops at `max_sweeps` ends the call of a kernel: Python
@@ -86,6 +88,9 @@ def learn_rows(
             sum_lateral_weights(K, weights.N_T, work)
             np.dot(weights.V[:K], rows.T, P[:K])
             np.dot(rows, rows.T, G)
+            if rules.offset > 0:
+                read_opposite(weights.V[:K], rows, P)
+                read_opposite(rows, rows, G)
         n_before = K
         K, learned, failed = _learn_block(
             K,
@@ -118,6 +123,8 @@ def respond_rows(
     those whose response stopped at ``max_sweeps``, see `ends_call`.
     """
     P = np.dot(weights.V[:K], X.T)
+    if rules.offset > 0:
+        read_opposite(weights.V[:K], X, P)
     work = make_workspace(weights.N_T)
     work.s[:K] = weights.s[:K]
     few = K <= FEW_UNITS
@@ -125,7 +132,7 @@ def respond_rows(
         sum_lateral_weights(K, weights.N_T, work)
     n_unconverged = 0
     for t in range(len(X)):
-        x_norm2 = float(inner(X[t], X[t]))
+        x_norm2 = float(read(X[t], X[t], rules))
         for i in range(K):
             work.p[i] = P[i, t]
         n_active, converged = _respond(K, few, 1.0, x_norm2, weights, rules, work)
@@ -162,18 +169,19 @@ def _learn_block(
     recycling = rules.recycle and n_free > -K
     n_learned = n_unconverged = 0
     for t in range(len(block.X)):
-        x_norm2 = float(inner(block.X[t], block.X[t]) if few else block.G[t, t])
+        x_norm2 = float(read(block.X[t], block.X[t], rules) if few else block.G[t, t])
+        offset = float(block.X[t, -1]) ** 2 if rules.offset > 0 else 0.0
         gamma = discount(n_samples + t, rules.memory)
-        x_norm2_sum, n_discounted = gamma * energy[0] + x_norm2, gamma * energy[1] + 1
+        x_norm2_sum, n_discounted = gamma * energy[0] + x_norm2 + offset, gamma * energy[1] + 1
         for i in range(K):
-            work.p[i] = inner(weights.V[i], block.X[t]) if few else block.P[i, t]
+            work.p[i] = read(weights.V[i], block.X[t], rules) if few else block.P[i, t]
         n_old, converged = _respond(K, few, gamma, x_norm2, weights, rules, work)
         newborn, y_new = -1, 0.0
         if n_free > 0 or recycling:
             y_norm2 = 0.0
             for a in range(n_old):
                 y_norm2 += float(work.y[a]) ** 2
-            threshold = threshold_for(x_norm2, x_norm2_sum, n_discounted, rules)
+            threshold = threshold_for(x_norm2, x_norm2_sum / n_discounted - offset, rules)
             y_new = recruit(x_norm2, y_norm2, threshold, rules.floor)
             if y_new > 0 and n_free > 0:
                 newborn = K
@@ -216,6 +224,11 @@ def _respond(
     work: Workspace,
 ) -> tuple[int, bool]:
     """Respond to the inputs ``work.p`` of K units, in ``work.active`` and ``work.y``."""
+    if rules.signed:
+        return respond_signed(K, weights.N_T, rules, work)
+    if rules.alpha > 0:
+        for i in range(K):
+            work.p[i] -= rules.alpha / work.s[i]
     if few or rules.quartic:
         return respond_in_order(K, weights.N_T, weights.Yhat, gamma, x_norm2, rules, work)
     return respond_in_working_set(K, weights.N_T, rules, work)
@@ -227,8 +240,8 @@ def _write(t: int, n_active: int, work: Workspace, Y: FloatArray) -> int:
     label, top = -1, work.y.dtype.type(0)
     for a in range(n_active):
         i, y_i = int(work.active[a]), work.y[a]
-        if y_i > top or (y_i == top and i < label):
-            label, top = i, y_i
+        if abs(y_i) > top or (abs(y_i) == top and i < label):
+            label, top = i, abs(y_i)
     if len(Y):
         for a in range(n_active):
             Y[t, work.active[a]] = work.y[a]

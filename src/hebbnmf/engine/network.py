@@ -29,6 +29,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD, one_blas_thread
 from hebbnmf.engine.blocks import ends_call, learn_rows, respond_rows
+from hebbnmf.engine.offset import with_offset
 from hebbnmf.engine.state import BLOCK, FloatArray, LabelArray, Rules, Weights, empty_weights
 
 __all__ = ["Network", "Responses"]
@@ -97,7 +98,17 @@ class Network:
     def components(self) -> FloatArray:
         """W, the feedforward weights, (n_units, n_features)."""
         weights = self._recruited()
-        return (weights.s[:, None] * weights.V).astype(self.dtype)
+        return (weights.s[:, None] * weights.V[:, : self.n_features]).astype(self.dtype)
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """What the offset of the similarities takes from the net input of each unit, (n_units,)."""
+        weights = self._recruited()
+        if not self._has_offset:
+            return np.zeros(self.n_units, self.dtype)
+        none = np.zeros((1, self.n_features), self.dtype)
+        root = with_offset(none, 0, weights.energy, self.rules, learning=False)[0, -1]
+        return (root * weights.s * weights.V[:, -1]).astype(self.dtype)
 
     @property
     def lateral_weights(self) -> FloatArray:
@@ -123,13 +134,15 @@ class Network:
     def restore(self, weights: Weights, n_samples: int) -> None:
         """Continue from a `state`."""
         self.n_units = len(weights.s)
-        self._weights = _with_room(weights, self.n_units, self.n_features, self.dtype)
+        self._weights = _with_room(weights, self.n_units, weights.V.shape[1], self.dtype)
         self.n_samples = n_samples
 
     def add_features(self, n_new: int) -> None:
         """Add features that were zero in all samples so far: their weights are exactly zero."""
         if n_new:
-            self._weights = self._weights._replace(V=np.pad(self._weights.V, ((0, 0), (0, n_new))))
+            V, n = self._weights.V, self.n_features
+            V = np.hstack([V[:, :n], np.zeros((len(V), n_new), self.dtype), V[:, n:]])
+            self._weights = self._weights._replace(V=V)
             self.n_features += n_new
 
     def learn(self, X: FloatArray, *, recruit: bool = True, keep: bool = True) -> Responses:
@@ -152,6 +165,7 @@ class Network:
         Responses
             Those given on arrival; a column is zero before its unit was recruited.
         """
+        X = self._with_offset(X, learning=True)
         Y = np.zeros((len(X) if keep else 0, len(self._weights.s)), self.dtype)
         labels = np.full(len(X), -1)
         n_unconverged = start = 0
@@ -199,6 +213,7 @@ class Network:
         negative numbers count from the number of cores, as in joblib. With ``keep=False`` only
         the labels are returned.
         """
+        X = self._with_offset(X, learning=False)
         Y = np.zeros((len(X) if keep else 0, self.n_units), self.dtype)
         labels = np.full(len(X), -1)
         block = BLOCK if self.n_units > _MANY_UNITS else _RESPONSE_BLOCK
@@ -230,6 +245,19 @@ class Network:
         self.__dict__.update(state)
         self._weights = Weights(*map(_writable, self._weights))
 
+    @property
+    def _has_offset(self) -> bool:
+        return self._weights.V.shape[1] > self.n_features
+
+    def _with_offset(self, X: FloatArray, *, learning: bool) -> FloatArray:
+        """Return samples with the feature of the offset, if there is or was one."""
+        if self.rules.offset > 0 and not self._has_offset:  # it was 0 so far, and so its weights
+            V = np.pad(self._weights.V, ((0, 0), (0, 1)))
+            self._weights = self._weights._replace(V=V)
+        if not self._has_offset:
+            return X
+        return with_offset(X, self.n_samples, self._weights.energy, self.rules, learning=learning)
+
     def _recruited(self) -> Weights:
         """Return the weights of the recruited units, where possible as views."""
         V, N_T, s, Yhat, born, energy = self._weights
@@ -243,7 +271,8 @@ class Network:
         room = len(self._weights.s)
         if n_units > room:
             room = max(n_units, min(2 * room, self.rules.max_units))
-            self._weights = _with_room(self._weights, room, self.n_features, self.dtype)
+            width = self._weights.V.shape[1]
+            self._weights = _with_room(self._weights, room, width, self.dtype)
 
 
 def _with_room(weights: Weights, room: int, n_features: int, dtype: DTypeLike) -> Weights:

@@ -49,22 +49,21 @@ def recruit(x_norm2: float, y_norm2: float, threshold: float, floor: float) -> f
 
 
 @jit
-def threshold_for(x_norm2: float, x_norm2_sum: float, n_discounted: float, rules: Rules) -> float:
+def threshold_for(x_norm2: float, mean_norm2: float, rules: Rules) -> float:
     """Return the threshold on the residual of a sample.
 
     Parameters
     ----------
-    x_norm2 : float
-        Squared norm of the sample.
-    x_norm2_sum, n_discounted : float
-        Discounted sums of ``|x|^2`` and of 1 over the stream, this sample included.
+    x_norm2, mean_norm2 : float
+        Squared norm of the sample, and its discounted mean over the stream, this sample included;
+        less an offset, if there is one.
     rules : Rules
         The settings.
     """
     if not rules.relative:
         return rules.threshold
     # Two roots: the product of both means could leave the range of numbers.
-    return rules.threshold * float(np.sqrt(x_norm2) * np.sqrt(x_norm2_sum / n_discounted))
+    return rules.threshold * float(np.sqrt(max(x_norm2, 0.0)) * np.sqrt(max(mean_norm2, 0.0)))
 
 
 @jit_inner

@@ -37,6 +37,10 @@ class Rules(NamedTuple):
     memory: float  # 0 for all samples; below 1 a share of the stream, else a number of samples
     recycle: bool  # a full network replaces weak units
     quartic: bool  # Eq. (6) instead of Eq. (7)
+    alpha: float  # threshold of a unit
+    signed: bool  # units respond to negative inputs too
+    offset: float  # alpha of similarities x'x - alpha, or a share of the mean of |x|^2
+    offset_is_share: bool
     tol: float  # of a response
     tight_tol: float  # of one that takes direct solves
     rounding: float  # of a net input, as a share of the sums it comes from

@@ -12,6 +12,13 @@ def rectify(net_input: Scalar) -> Scalar:
     return max(net_input, np.float32(0))
 
 
+@jit_inline
+def soft_threshold(net_input: Scalar, alpha: Scalar) -> Scalar:
+    """Return the activity of a signed unit with a threshold."""
+    zero = np.float32(0)
+    return max(net_input - alpha, zero) + min(net_input + alpha, zero)
+
+
 @jit
 def quartic_minimum(p: float, c: float) -> float:
     """Minimise ``y^4/4 + p y^2/2 - c y`` over ``y >= 0``: one coordinate of Eq. (6).

@@ -1,37 +1,21 @@
-"""OnlineSNMF: the scikit-learn face of the network. It validates, and leaves the rest to it."""
+"""OnlineSNMF: the scikit-learn face of the network of the paper."""
 
-from dataclasses import fields
-from numbers import Integral
-from typing import Any, Self, TypeGuard
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.utils import Tags, check_random_state, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClusterMixin
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators._sklearn import in_chosen_container
-from hebbnmf.learner import BATCH, Learner, Settings, check_rows
-from hebbnmf.parameters import COUNT, FLAG, Rule, check_parameter, optional
+from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.learner import Settings
 
 __all__ = ["OnlineSNMF"]
 
-_SETTINGS = tuple(field.name for field in fields(Settings))
-_N_JOBS = optional(
-    Rule("an integer other than 0", lambda v: COUNT.holds(v) or (isinstance(v, Integral) and v < 0))
-)
-# Attributes that validate_data sets.
-_FEATURES = ("n_features_in_", "feature_names_in_")
 
-
-class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class OnlineSNMF(ClusterMixin, OnlineEstimator):
     """Online symmetric non-negative matrix factorization by a Hebbian/anti-Hebbian network.
 
     Samples are presented one at a time. The units respond to each with non-negative activities
@@ -72,6 +56,11 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     activity_gain : float, default=1.0
         Share of a squared activity that is added to the cumulative activity. At 1 learning rates
         fall as one over time (the plain schedule); the paper takes 0.01 for natural images.
+    similarity_offset : float or str, default=0.0
+        What is taken from every similarity, so that responses match ``x_t . x_s - offset``: units
+        then respond to a part of a manifold each, the narrower the larger the offset. A number, or
+        a share of the mean of ``|x|^2`` over the stream so far, such as "50%". `score` and `cost_`
+        are those of the similarities themselves.
     dynamics : {"rectified", "quartic"}, default="rectified"
         How units respond: rectified net input, Eq. (7), or the exact minimum of Eq. (6), which
         matters while cumulative activity is small.
@@ -104,6 +93,8 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Never negative, zero on the diagonal, not symmetric.
     cumulative_activity_ : ndarray of shape (n_components_,)
         Cumulative activity of each unit; one over it is the unit's learning rate.
+    thresholds_ : ndarray of shape (n_components_,)
+        What ``similarity_offset`` takes from the net input of each unit; zeros without.
     unit_births_ : ndarray of shape (n_components_,)
         Number of samples presented before the one that recruited each unit; -1 where a file of
         an older version does not tell. With ``recycle``, index and birth together identify what
@@ -167,7 +158,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     [1, 2, -1]
     """
 
-    learner_: Learner
+    settings = Settings
 
     def __init__(
         self,
@@ -178,6 +169,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         recycle: bool = False,
         initial_activity: float | None = None,
         activity_gain: float = 1.0,
+        similarity_offset: float | str = 0.0,
         dynamics: str = "rectified",
         tol: float = 1e-4,
         max_sweeps: int = 1000,
@@ -193,6 +185,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.recycle = recycle
         self.initial_activity = initial_activity
         self.activity_gain = activity_gain
+        self.similarity_offset = similarity_offset
         self.dynamics = dynamics
         self.tol = tol
         self.max_sweeps = max_sweeps
@@ -201,55 +194,6 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.random_state = random_state
         self.track_cost = track_cost
         self.n_jobs = n_jobs
-
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Learn from the data, from the beginning.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples, presented in order unless ``shuffle`` is set.
-        y : Ignored
-
-        Returns
-        -------
-        self : OnlineSNMF
-            The fitted estimator.
-        """
-        samples = self._rows_to_learn(X, reset=True)
-        rng = check_random_state(self.random_state)
-        n_unconverged = 0
-        for _ in range(self.n_epochs):
-            n = len(samples)
-            order = rng.permutation(n) if self.shuffle else np.arange(n)
-            for rows in gen_batches(n, BATCH):
-                batch = self.learner_.learn(samples[order[rows]], keep=False)
-                n_unconverged += batch.n_unconverged
-        responses = self.learner_.respond(samples, self.n_jobs, keep=False)
-        self.labels_ = responses.labels
-        self.n_iter_ = self.n_epochs
-        self.learner_.warn_without_units(samples)
-        n_unconverged += responses.n_unconverged
-        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * len(samples))
-        return self
-
-    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Learn from one more chunk, of any number of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples, presented in order.
-        y : Ignored
-
-        Returns
-        -------
-        self : OnlineSNMF
-            The estimator.
-        """
-        rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
-        self._learn(rows, keep=False)
-        return self
 
     def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
         """Run Algorithm 1 as printed: learn from each sample, and return its response on arrival.
@@ -264,23 +208,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Y : ndarray of shape (n_samples, n_components_)
             The responses, one column for each unit recruited by the end of the call.
         """
-        rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
-        return in_chosen_container(self, self._learn(rows, keep=True), X)
-
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Respond to samples with frozen weights, each on its own.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        Y : ndarray of shape (n_samples, n_components_)
-            The responses, non-negative.
-        """
-        return self._respond(X, keep=True).Y
+        return in_chosen_container(self, self._present(X, keep=True).Y, X)
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Name the unit that responds to each sample most strongly, with frozen weights.
@@ -325,21 +253,10 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.learner_.warn_unconverged(n_unconverged, len(rows))
         return score
 
-    def check_parameters(self) -> Settings:
-        """Check every parameter, and return those of the network."""
-        check_parameter("n_epochs", self.n_epochs, COUNT)
-        check_parameter("shuffle", self.shuffle, FLAG)
-        check_parameter("n_jobs", self.n_jobs, _N_JOBS)
-        return Settings(**{name: getattr(self, name) for name in _SETTINGS})
-
-    def begin(self, n_features: int, dtype: DTypeLike = np.float64) -> Learner:
-        """Reset to an empty network, for callers with checked rows; return its learner."""
-        learner = Learner(self.check_parameters(), n_features, dtype)
-        for name in ("labels_", "n_iter_", *_FEATURES):
-            self.__dict__.pop(name, None)
-        self.learner_ = learner
-        self.n_features_in_ = n_features
-        return learner
+    def note(self, responses: Responses) -> None:
+        """Note the labels of the responses given online to the last chunk."""
+        super().note(responses)
+        self.labels_ = responses.labels
 
     @property
     def components_(self) -> FloatArray:
@@ -357,19 +274,14 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return self.learner_.network.cumulative_activity
 
     @property
+    def thresholds_(self) -> FloatArray:
+        """What the offset takes from the net input of each unit."""
+        return self.learner_.network.thresholds
+
+    @property
     def unit_births_(self) -> NDArray[np.int64]:
         """Number of samples presented before the one that recruited each unit."""
         return self.learner_.network.unit_births
-
-    @property
-    def n_components_(self) -> int:
-        """Number of units recruited so far."""
-        return self.learner_.network.n_units
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of presentations so far."""
-        return self.learner_.network.n_samples
 
     @property
     def cost_(self) -> float:
@@ -378,88 +290,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             raise AttributeError("cost_ is known only with track_cost=True, set before learning.")
         return self.learner_.cost.value
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "learner_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def _rows_to_learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        """Check parameters and data; only then make a learner, or give it the parameters."""
-        changed = reset or self._has_changed()
-        settings = self.check_parameters() if changed else self.learner_.settings
-        rows = self._checked(X, reset=reset)
-        if reset:
-            self.learner_ = Learner(settings, rows.shape[1], rows.dtype)
-        else:
-            self.learner_.configure(settings)
-        return rows
-
-    def _learn(self, rows: FloatArray, *, keep: bool) -> FloatArray:
-        """Learn one chunk, set its labels, and return the responses if they are kept."""
-        responses = self.learner_.learn(rows, keep=keep)
+    def _complete_fit(self, samples: FloatArray) -> int:
+        responses = self.learner_.respond(samples, self.n_jobs, keep=False)
         self.labels_ = responses.labels
-        self.n_iter_ = 1
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
-        return responses.Y
-
-    def _respond(self, X: ArrayLike, *, keep: bool) -> Responses:
-        rows = self._rows_to_respond_to(X)
-        responses = self.learner_.respond(rows, self.n_jobs, keep=keep)
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
-        return responses
-
-    def _rows_to_respond_to(self, X: ArrayLike) -> FloatArray:
-        check_is_fitted(self)
-        check_parameter("n_jobs", self.n_jobs, _N_JOBS)
-        return self._checked(X, reset=False)
-
-    def _has_changed(self) -> bool:
-        """Return whether a parameter has changed since the learner got its settings."""
-        known = self.learner_.settings
-        return any(getattr(self, name) is not getattr(known, name) for name in _SETTINGS)
-
-    def _checked(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        if not reset and self._is_ready(X):
-            return check_rows(X, X.dtype)
-        if hasattr(X, "collect"):
-            raise TypeError(
-                f"X is a {type(X).__name__}, whose rows are not known yet: pass X.collect()."
-            )
-        dtype: Any = [np.float64, np.float32] if reset else self.learner_.network.dtype
-        if reset and _is_single(getattr(X, "dtypes", ())):
-            dtype = np.float32
-        known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
-        try:
-            with np.errstate(over="ignore"):
-                rows = validate_data(self, X, dtype=dtype, order="C", reset=reset)
-            return check_rows(rows, rows.dtype)
-        except BaseException:
-            # validate_data sets these before it rejects X: roll back.
-            for name in _FEATURES:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(known)
-            raise
-
-    def _is_ready(self, X: object) -> TypeGuard[FloatArray]:
-        """Return whether scikit-learn's validation, 90 us a call, would return a finite X as is."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype == self.learner_.network.dtype
-            and X.ndim == 2
-            and X.shape[1] == self.n_features_in_
-            and len(X) > 0
-            and X.flags.c_contiguous
-            and not hasattr(self, "feature_names_in_")
-        )
-
-
-def _is_single(dtypes: Any) -> bool:
-    """Return whether all columns of a frame are float32, whatever its library calls it."""
-    return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
+        return responses.n_unconverged

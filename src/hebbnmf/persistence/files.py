@@ -5,7 +5,7 @@ from os import PathLike
 from typing import NamedTuple
 
 import hebbnmf
-from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.persistence.archives import (
     Archive,
     Arrays,
@@ -21,7 +21,7 @@ from hebbnmf.persistence.versions import library_versions
 __all__ = ["Checkpoint", "ModelFile", "load", "read", "read_checkpoint", "save"]
 
 _FORMAT = "hebbnmf-model"
-_VERSION = 2
+_VERSION = 3
 _KEYS = {"format", "version", "class", "parameters", "feature_names", "state", "preprocessing"}
 _KEYS |= {"position", "libraries"}
 
@@ -38,7 +38,7 @@ class ModelFile(NamedTuple):
 class Checkpoint(NamedTuple):
     """What the checkpoint of a training holds."""
 
-    model: OnlineSNMF
+    model: OnlineEstimator
     preprocessing: list[Step]
     position: dict[str, Json]
 
@@ -58,7 +58,7 @@ def save(
 
     Parameters
     ----------
-    model : OnlineSNMF or SymNMF
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or SymNMF
         The model, fitted or not.
     path : path
         Where to write; by custom the name ends in ``.npz``.
@@ -103,7 +103,7 @@ def load(path: str | PathLike[str]) -> Model:
 
     Returns
     -------
-    OnlineSNMF or SymNMF
+    OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or SymNMF
         The model, the same to the last bit.
     """
     file = read(path)
@@ -160,7 +160,11 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
     Raise ValueError for a file that is not a checkpoint, or is one of the other kind of training.
     """
     model, preprocessing, position, _ = read(path)
-    if position is None or ("rounds" in position) != rounds or not isinstance(model, OnlineSNMF):
+    if (
+        position is None
+        or ("rounds" in position) != rounds
+        or not isinstance(model, OnlineEstimator)
+    ):
         kind = "a training in rounds" if rounds else "a training on a stream"
         raise ValueError(
             f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; begin anew."

@@ -4,22 +4,27 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.clustering import cluster_labels
 from hebbnmf.cost import RunningCost
 from hebbnmf.engine.state import LARGEST_NORM2, Weights
-from hebbnmf.estimators import OnlineSNMF, SymNMF
-from hebbnmf.learner import LearnerState
+from hebbnmf.engine.subspace import Subspace
+from hebbnmf.engine.whitened import WhitenedState
+from hebbnmf.estimators import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
+from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.learner import Learner, LearnerState
 from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_parameters, unpack_parameters
 
 __all__ = ["Model", "pack_model", "unpack_model"]
 
-Model = OnlineSNMF | SymNMF
+Model = OnlineEstimator | SymNMF
 State = dict[str, Json]
 
-# Parameters that format 1 does not hold, and what they were.
+# Parameters that formats before these do not hold, and what they were.
 _SINCE_FORMAT_2 = {"OnlineSNMF": {"memory": None, "recycle": False}}
+_SINCE_FORMAT_3 = {"OnlineSNMF": {"similarity_offset": 0.0}}
 
 
 def pack_model(model: Model, arrays: Arrays) -> State:
@@ -44,8 +49,9 @@ def unpack_model(archive: Archive, header: State) -> Model:
     archive.require(name in list(_KINDS), f"{name!r} is not a known class")
     kind = _KINDS[name]
     known, stored = kind.model().get_params(), header["parameters"]
-    if header["version"] == 1 and isinstance(stored, dict):
-        stored = _SINCE_FORMAT_2.get(name, {}) | stored
+    for version, missing in ((2, _SINCE_FORMAT_2), (3, _SINCE_FORMAT_3)):
+        if header["version"] < version and isinstance(stored, dict):
+            stored = missing.get(name, {}) | stored
     model = kind.model(**unpack_parameters(archive, known, stored))
     model.check_parameters()
     if state is None:
@@ -65,36 +71,108 @@ def unpack_model(archive: Archive, header: State) -> Model:
     return model
 
 
-def _pack_online(model: OnlineSNMF, arrays: Arrays) -> State:
-    network = model.learner_.network
-    weights, n_samples, cost = model.learner_.state
+def _pack_snmf(model: OnlineSNMF, arrays: Arrays) -> State:
+    weights, _, cost = model.learner_.state
     labels = np.asarray(getattr(model, "labels_", np.empty(0)), np.int64)
     arrays.update(weights._asdict(), labels=labels)
     if cost is not None:
         arrays["triangle"] = cost.triangle
     return {
-        "n_features": network.n_features,
-        "n_units": network.n_units,
-        "n_samples": n_samples,
-        "dtype": network.dtype.name,
-        "n_iter": int(getattr(model, "n_iter_", 0)),
+        **_counts(model),
         "n_labels": len(labels),
         "cost_samples": None if cost is None else cost.n_samples,
     }
 
 
-def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
-    n, K, n_samples, n_iter, n_labels = archive.counts(
-        state, "n_features", "n_units", "n_samples", "n_iter", "n_labels"
+def _unpack_snmf(archive: Archive, model: OnlineSNMF, state: State) -> None:
+    n, K, n_samples, n_labels = archive.counts(
+        state, "n_features", "n_units", "n_samples", "n_labels"
     )
+    learner = _begin(archive, model, state)
+    # The offset of the similarities is one more input, if there is or was one.
+    width = archive.shape("V")[-1]
+    archive.require(width in (n, n + 1), "weights do not fit the features")
+    weights = _weights(archive, state, width)
+    labels = archive.array("labels", (n_labels,), np.int64, -1, max(K, 1) - 1)
+    cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
+    learner.restore(LearnerState(weights, n_samples, cost))
+    if n_labels:  # a training in rounds gives none
+        model.labels_ = labels.astype(np.intp)
+
+
+def _pack_dictionary(model: OnlineDictionary, arrays: Arrays) -> State:
+    arrays.update(model.learner_.state.weights._asdict())
+    return _counts(model)
+
+
+def _unpack_dictionary(archive: Archive, model: OnlineDictionary, state: State) -> None:
+    learner = _begin(archive, model, state)
+    signed = not model.positive_code
+    weights = _weights(archive, state, model.n_features_in_, signed=signed)
+    learner.restore(LearnerState(weights, state["n_samples"], None))
+
+
+def _pack_pca(model: OnlinePCA, arrays: Arrays) -> State:
+    arrays.update(model.learner_.state.weights._asdict())
+    return _counts(model)
+
+
+def _unpack_pca(archive: Archive, model: OnlinePCA, state: State) -> None:
+    learner = _begin(archive, model, state)
+    subspace = _subspace(archive, state, state["n_units"], "")
+    learner.restore(LearnerState(subspace, state["n_samples"], None))
+
+
+def _pack_ica(model: NonnegativeICA, arrays: Arrays) -> State:
+    whitening, Q, separation = model.learner_.state.weights
+    arrays.update(separation._asdict(), Q=Q)
+    arrays.update({f"whitening.{name}": array for name, array in whitening._asdict().items()})
+    return {**_counts(model), "n_whitened": len(whitening.A), "n_components": len(Q)}
+
+
+def _unpack_ica(archive: Archive, model: NonnegativeICA, state: State) -> None:
+    learner = _begin(archive, model, state)
+    K, m = archive.counts(state, "n_whitened", "n_components")
+    archive.require(K <= m == model.n_components, "the whitening does not fit the units")
+    whitened = WhitenedState(
+        _subspace(archive, state, K, "whitening."),
+        archive.array("Q", (m, model.n_features_in_), np.float64, -1e160, 1e160),
+        _weights(archive, state, m),
+    )
+    learner.restore(LearnerState(whitened, state["n_samples"], None))
+
+
+def _counts(model: OnlineEstimator) -> State:
+    """Return what the states of all models that learn online have in common."""
+    network = model.learner_.network
+    return {
+        "n_features": network.n_features,
+        "n_units": network.n_units,
+        "n_samples": network.n_samples,
+        "dtype": network.dtype.name,
+        "n_iter": int(getattr(model, "n_iter_", 0)),
+    }
+
+
+def _begin(archive: Archive, model: OnlineEstimator, state: State) -> Learner:
+    """Check what `_counts` has written, and give the model a learner of this size."""
+    n, K, n_samples, n_iter = archive.counts(state, "n_features", "n_units", "n_samples", "n_iter")
     dtype = state["dtype"]
     archive.require(dtype in ("float32", "float64"), "dtype is not float32 or float64")
     archive.require(K <= n_samples, f"{K} units cannot come from {n_samples} samples")
+    learner = model.begin(n, dtype)
+    model.n_iter_ = n_iter
+    return learner
+
+
+def _weights(archive: Archive, state: State, n: int, *, signed: bool = False) -> Weights:
+    """Read the weights of units that have n inputs."""
+    K, n_samples, dtype = state["n_units"], state["n_samples"], state["dtype"]
     # Learning stays within these bounds by far: a weight is a mean of x / y, and |x| / y is 1e16
     # where y is rounding; a scale below 2**-10 is folded into its row. Beyond, steps overflow.
     weights = Weights(
         V=archive.array("V", (K, n), dtype, -1e30, 1e30),
-        N_T=archive.array("N_T", (K, K), dtype, 0, 1e30),
+        N_T=archive.array("N_T", (K, K), dtype, -1e30 if signed else 0, 1e30),
         s=archive.array("s", (K,), np.float64, 1e-6, 1),
         Yhat=archive.array("Yhat", (K,), np.float64, 5e-324, 1e180),
         born=np.full(K, -1),
@@ -106,17 +184,30 @@ def _unpack_online(archive: Archive, model: OnlineSNMF, state: State) -> None:
             energy=archive.array("energy", (2,), np.float64, 0),
         )
     archive.require(not weights.N_T.diagonal().any(), "units inhibit themselves")
+    _check_energy(archive, weights.energy, state)
+    return weights
+
+
+def _subspace(archive: Archive, state: State, K: int, prefix: str) -> Subspace:
+    """Read what K identity units have learned."""
+    n = state["n_features"]
+    subspace = Subspace(
+        A=archive.array(prefix + "A", (K, K), np.float64, -1e180, 1e180),
+        F=archive.array(prefix + "F", (K, n), np.float64, -1e30, 1e30),
+        mean=archive.array(prefix + "mean", (n,), np.float64, -1e80, 1e80),
+        energy=archive.array(prefix + "energy", (2,), np.float64, 0),
+    )
+    archive.require(bool((subspace.A.diagonal() > 0).all()), "a unit was never active")
+    _check_energy(archive, subspace.energy, state)
+    return subspace
+
+
+def _check_energy(archive: Archive, energy: NDArray[np.float64], state: State) -> None:
     archive.require(
-        weights.energy[1] <= n_samples
-        and weights.energy[0] <= 2 * LARGEST_NORM2[np.dtype(dtype)] * weights.energy[1],
+        energy[1] <= state["n_samples"]
+        and energy[0] <= 2 * LARGEST_NORM2[np.dtype(state["dtype"])] * energy[1],
         "the energy is not that of the samples",
     )
-    labels = archive.array("labels", (n_labels,), np.int64, -1, max(K, 1) - 1)
-    cost = None if state["cost_samples"] is None else _unpack_cost(archive, state, n, K)
-    model.begin(n, dtype).restore(LearnerState(weights, n_samples, cost))
-    if n_labels:  # a training in rounds gives none
-        model.labels_ = labels.astype(np.intp)
-    model.n_iter_ = n_iter
 
 
 def _unpack_cost(archive: Archive, state: State, n: int, K: int) -> RunningCost:
@@ -163,6 +254,9 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "OnlineSNMF": _Kind(OnlineSNMF, "learner_", _pack_online, _unpack_online),
+    "OnlineSNMF": _Kind(OnlineSNMF, "learner_", _pack_snmf, _unpack_snmf),
+    "OnlinePCA": _Kind(OnlinePCA, "learner_", _pack_pca, _unpack_pca),
+    "OnlineDictionary": _Kind(OnlineDictionary, "learner_", _pack_dictionary, _unpack_dictionary),
+    "NonnegativeICA": _Kind(NonnegativeICA, "learner_", _pack_ica, _unpack_ica),
     "SymNMF": _Kind(SymNMF, "embedding_", _pack_offline, _unpack_offline),
 }

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 import numpy as np
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators import OnlineSNMF
+from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
@@ -32,7 +32,7 @@ _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) an
 
 
 def train(
-    model: OnlineSNMF,
+    model: OnlineEstimator,
     stream: Stream,
     *,
     preprocessing: Sequence[Step] = (),
@@ -44,7 +44,7 @@ def train(
     on_progress: Callable[[int], object] | None = None,
     on_rows: Callable[[FloatArray], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineSNMF:
+) -> OnlineEstimator:
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
@@ -53,7 +53,7 @@ def train(
 
     Parameters
     ----------
-    model : OnlineSNMF
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary or NonnegativeICA
         The model, new or already fitted.
     stream : Stream
         The samples, from where it stands.
@@ -83,7 +83,7 @@ def train(
 
     Returns
     -------
-    OnlineSNMF
+    estimator
         The model.
 
     Examples
@@ -118,7 +118,7 @@ def resume(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineSNMF:
+) -> OnlineEstimator:
     """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
 
     Parameters
@@ -135,7 +135,7 @@ def resume(
 
     Returns
     -------
-    OnlineSNMF
+    estimator
         The model: its weights equal, bit for bit, those of a training that was never stopped.
     """
     model, preprocessing, position = read_checkpoint(path)
@@ -226,7 +226,7 @@ class _Schedule:
 class _Run:
     """A model on its way through a stream, and the position up to which it has learned."""
 
-    model: OnlineSNMF
+    model: OnlineEstimator
     stream: Stream
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
@@ -278,8 +278,7 @@ class _Run:
         with self._lock:
             if learner is not self.model.learner_:
                 return
-            self.model.labels_ = responses.labels
-            self.model.n_iter_ = 1
+            self.model.note(responses)
             self._position = self.stream.position
             if self.checkpoint is not None:
                 self.fingerprint.add(self._chunk, self._position["epoch"])
@@ -324,7 +323,7 @@ class _Run:
 
 
 def _feature_names(
-    model: OnlineSNMF, stream: Stream, preprocessing: Sequence[Step]
+    model: OnlineEstimator, stream: Stream, preprocessing: Sequence[Step]
 ) -> list[str] | None:
     """Return the names of the features after preprocessing; raise if the model learned others."""
     names = stream.feature_names
