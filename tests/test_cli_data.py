@@ -439,7 +439,7 @@ def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, row
 
 
 def without_response(model):
-    """Give a model units that inhibit each other in circles, and respond for minutes and more."""
+    """Give a model an odd number of units, which inhibit each other in a circle without end."""
     m = model.n_features_in_
     weights = empty_weights(m, m, np.float64)
     weights.V[:], weights.s[:], weights.Yhat[:] = np.eye(m), 1.0, 1e6
@@ -468,14 +468,14 @@ def wait_for_processor(process, seconds):
     ("command", "n_rows", "signum"),
     [
         ("predict", 10, signal.SIGINT),  # in the main thread
-        ("predict", 1000, signal.SIGTERM),  # in a pool
-        ("fit", 1000, signal.SIGINT),
-        ("fit", 10, signal.SIGTERM),
+        pytest.param("predict", 1000, signal.SIGTERM, marks=pytest.mark.soak),  # in a pool
+        ("fit", 1000, signal.SIGTERM),
+        pytest.param("fit", 10, signal.SIGINT, marks=pytest.mark.soak),
     ],
 )
 def test_a_forged_network_without_a_response_can_be_interrupted(command, n_rows, signum):
-    np.save("ones.npy", np.ones((1000 + n_rows, 500)))
-    np.save("few.npy", np.ones((n_rows, 500)))
+    np.save("ones.npy", np.ones((1000 + n_rows, 501)))
+    np.save("few.npy", np.ones((n_rows, 501)))
     fit = ["fit", "ones.npy", "-o", "m.npz", "--checkpoint", "c.npz", "--rank-penalty", "1e30"]
     with pytest.warns(UserWarning, match="No unit"):
         train(
@@ -499,6 +499,31 @@ def test_a_forged_network_without_a_response_can_be_interrupted(command, n_rows,
     assert len(stderr.decode().splitlines()) == 1
     assert Path("c.npz").read_bytes() == before
     assert not Path("labels.csv").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+def test_fifty_killed_commands(seed, record_property):
+    rng = np.random.default_rng(seed)
+    fit = ["fit", "rows.csv", *FIT, "--epochs", 4000, "--shuffle", "--seed", 1]
+    run(*fit, "-o", "whole.npz")
+    resumable = [*fit, "-o", "m.npz", "--checkpoint", "c.npz", "--every", 3000]
+    predict = ["predict", "whole.npz", *50 * ["rows.csv"], "-o", "labels.csv"]
+    run(*predict)
+    labels = Path("labels.csv").read_bytes()
+    Path("labels.csv").unlink()
+    for command in 5 * [resumable, predict]:
+        resume = ["--resume"] if command is resumable and Path("c.npz").exists() else []
+        with start(*command, *resume) as process:
+            time.sleep(rng.uniform(0.5, 5))
+            process.kill()
+        # Whatever was there is whole.
+        assert not Path("c.npz").exists() or read("c.npz").position is not None
+        assert not Path("m.npz").exists() or load("m.npz")
+        assert not Path("labels.csv").exists() or Path("labels.csv").read_bytes() == labels
+    run(*resumable, *(["--resume"] if Path("c.npz").exists() else []))
+    assert Path("m.npz").read_bytes() == Path("whole.npz").read_bytes()
+    record_property("killed commands", {"killed": 10, "half-written files": 0})
 
 
 # info, plot ---------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from hebbnmf.distributed.merging import merge
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
-from hebbnmf.persistence import load, read_checkpoint, save
+from hebbnmf.persistence import ModelFileError, load, read, read_checkpoint, save
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
 from reference import discount_of
 
@@ -451,6 +451,29 @@ class TestCheckpoint:
         save(OnlineSNMF(10).fit(X), tmp_path / "net.npz")
         with pytest.raises(ValueError, match="not a checkpoint of a training in rounds"):
             resume(tmp_path / "net.npz", X, threads)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"n_shards": 2**40},
+            {"n_shards": "2"},
+            {"round_rows": -72},
+            {"cursors": [0]},
+            {"cursors": [-5, 0]},
+            {"cursors": 7},
+            {"ended": [0, 1]},
+            {"epoch": -1},
+            {"n_remembered": 1.5},
+            {"more": 1},
+        ],
+    )
+    def test_forged_accounts_of_rounds_are_refused(self, X, threads, tmp_path, change):
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), X, threads, n_shards=2, checkpoint=path)
+        model, _, position, _ = read(path)
+        save(model, path, position={"rounds": position["rounds"] | change})
+        with pytest.raises(ModelFileError, match="its account of the rounds is damaged"):
+            resume(path, X, threads)
 
     def test_other_data_are_refused(self, X, threads, tmp_path):
         fit(OnlineSNMF(10), X, threads, n_shards=2, checkpoint=tmp_path / "net.npz")
@@ -964,5 +987,5 @@ class TestCluster:
                 )
             assert len(victims) == 1
             assert_same_model(model, expected)
-            seen["killed"] += 1
-        record_property("killed workers", seen)
+            seen.update(["killed", "bit-equal ends"])
+        record_property("killed workers", dict(seen))

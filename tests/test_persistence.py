@@ -280,6 +280,7 @@ def survive(folder, n_mutations, seed):
             save(file.model, copy, preprocessing=file.preprocessing)
             assert copy.read_bytes() == whole
     assert n_refused > 0.9 * n_mutations
+    return {"files": n_mutations, "refused": n_refused, "unharmed": n_mutations - n_refused}
 
 
 def test_a_damaged_file_gives_the_same_model_or_one_error(tmp_path):
@@ -288,8 +289,8 @@ def test_a_damaged_file_gives_the_same_model_or_one_error(tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_thousand_damaged_files(tmp_path, seed):
-    survive(tmp_path, 1000, seed)
+def test_ten_thousand_damaged_files(tmp_path, seed, record_property):
+    record_property("damaged files", survive(tmp_path, 1000, seed))
 
 
 def test_every_flipped_bit_of_a_small_file(tmp_path):

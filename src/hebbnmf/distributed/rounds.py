@@ -27,7 +27,8 @@ from hebbnmf.engine.state import BLOCK
 from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, check_parameter, optional
-from hebbnmf.persistence import read_checkpoint, save
+from hebbnmf.persistence import ModelFileError, read_checkpoint, save
+from hebbnmf.persistence.archives import is_count
 
 __all__ = ["fit", "resume"]
 
@@ -189,7 +190,7 @@ def resume(
     """
     check_executor(executor)
     model, _, position = read_checkpoint(path, rounds=True)
-    progress = _Progress(**position["rounds"])
+    progress = _read_progress(path, position["rounds"])
     shards = open_shards(data, progress.n_shards, file_options(data, progress.reading))
     if shards.extent != progress.extent:
         raise ValueError(
@@ -354,6 +355,35 @@ def _change(before: dict[str, Any], now: dict[str, Any]) -> str:
     if before["dtype"] != now["dtype"]:
         return f"from {before['dtype']} to {now['dtype']}"
     return "" if before == now else "in some rows"
+
+
+def _read_progress(path: str | PathLike[str], stored: Any) -> _Progress:
+    """Return how far a training has come; the file may hold anything there."""
+    try:
+        progress = _Progress(**stored)
+        counts = [progress.epoch, progress.n_unconverged]
+        lengths = {len(progress.cursors), len(progress.ended), int(progress.n_shards)}
+        whole = (
+            COUNT.holds(progress.n_shards)
+            and optional(COUNT).holds(progress.round_rows)
+            and all(map(is_count, counts))
+            and isinstance(progress.n_remembered, int)
+            and progress.n_remembered >= 0  # no longer a count where nothing is forgotten
+            and len(lengths) == 1
+            and all(isinstance(ended, bool) for ended in progress.ended)
+            and all(
+                cursor is None or isinstance(cursor, dict) or is_count(cursor)
+                for cursor in progress.cursors
+            )
+        )
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ModelFileError(
+            f"{path!s} is not a valid checkpoint: its account of the rounds is damaged; restore it "
+            "from a copy."
+        )
+    return progress
 
 
 def _extent_of(extent: list[Any]) -> str:

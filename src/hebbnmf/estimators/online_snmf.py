@@ -79,7 +79,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Error of a response, as a share of its largest activity: it is final when what further
         steps would change is estimated to be less.
     max_sweeps : int, default=1000
-        Bound on the steps and sweeps over the units that a response may take.
+        Bound on the steps and sweeps over the units that a response may take, at most 100,000.
     n_epochs : int, default=1
         Number of times `fit` presents the data.
     shuffle : bool, default=False
