@@ -55,7 +55,7 @@ def either(rule: Rule, choice: str) -> Rule:
 def count_up_to(limit: int) -> Rule:
     """Make the rule that a value is an integer from 1 to a limit."""
 
-    def holds(value: object) -> bool:
+    def holds(value: Any) -> bool:
         return (
             isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= limit
         )
@@ -67,29 +67,26 @@ def positive_up_to(limit: float) -> Rule:
     """Make the rule that a value is a number above 0, and at most a limit."""
     return Rule(
         f"a number above 0, at most {limit:g}",
-        lambda value: _is_real(value, 0.0) and 0 < value <= limit,
+        lambda value: _is_between(value, 0.0, limit) and value != 0,
     )
 
 
-def _is_real(value: Any, least: float) -> bool:
-    # An integer may be larger than any float.
-    return (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and bool(least <= value <= np.finfo(np.float64).max)
-    )
+def _is_between(value: Any, least: float, most: float = float(np.finfo(np.float64).max)) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    # Compared as they are: an integer may be larger than any float.
+    return is_number and bool(least <= value <= most)
 
 
 def _is_memory(value: Any) -> bool:
-    return _is_real(value, 0.0) and (_LEAST_SHARE <= value < 1 or value >= 2)
+    return _is_between(value, 0.0) and (_LEAST_SHARE <= value < 1 or value >= 2)
 
 
 # Of a stream; one over it must be a number.
 _LEAST_SHARE = 1e-12
 # Some way below the largest integers, so that kernels can count on.
 COUNT = count_up_to(10**15)
-POSITIVE = Rule("a finite number above 0", lambda value: _is_real(value, 0.0) and value != 0)
-NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_real(value, 0.0))
+POSITIVE = Rule("a finite number above 0", lambda value: _is_between(value, 0.0) and value != 0)
+NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_between(value, 0.0))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(
     "a number of samples of at least 2 or a share of the stream between 0 and 1", _is_memory

@@ -183,7 +183,8 @@ def _in_thread(function: Callable[..., None], *args: object) -> "Future[None]":
 
     def call() -> None:
         try:
-            future.set_result(function(*args))
+            function(*args)
+            future.set_result(None)
         except BaseException as error:
             future.set_exception(error)
 
