@@ -179,6 +179,34 @@ def test_an_interrupt_ends_the_chunk_in_hand_saves_and_is_a_keyboard_interrupt(
     assert_same_model(resume(path, opened()), train(new_model(), opened()))
 
 
+class SlowLearner(Learner):
+    """A learner that takes long, and gets Ctrl-C while it learns its second chunk."""
+
+    n_calls = 0
+
+    def learn(self, X, *, keep=True):
+        self.n_calls += 1
+        if self.n_calls == 2:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.6 if self.n_calls == 1 else 3.0)
+        return super().learn(X, keep=keep)
+
+
+def test_an_interrupt_gives_up_a_chunk_that_takes_long(tmp_path, data):
+    path, model = tmp_path / "checkpoint.npz", new_model()
+    model.begin(N_FEATURES)
+    model.learner_ = slow = SlowLearner(model.check_parameters(), N_FEATURES)
+    with pytest.raises(KeyboardInterrupt):
+        train(model, open_stream(data / "x.csv", **OPTIONS), checkpoint=path)
+    assert slow.network.n_samples == BLOCK
+    assert load(path).n_samples_seen_ == model.n_samples_seen_ == BLOCK
+    while slow.network.n_samples == BLOCK:  # it goes on in its thread, and changes nothing
+        time.sleep(0.05)
+    assert model.n_samples_seen_ == BLOCK
+    whole = train(new_model(), open_stream(data / "x.csv", **OPTIONS))
+    assert_same_model(resume(path, open_stream(data / "x.csv", **OPTIONS)), whole)
+
+
 def test_an_interrupt_is_not_kept_waiting_by_a_silent_source(tmp_path):
     X = make_sparse_sources(3 * BLOCK, N_FEATURES, random_state=0)
 

@@ -4,9 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from os import PathLike
+from queue import SimpleQueue
 from threading import Lock, Thread
+from typing import Any
 
 import numpy as np
 
@@ -156,15 +159,14 @@ def _learn_all(
     should_stop: Callable[[], bool] | None,
 ) -> None:
     """Learn chunk by chunk, and write the checkpoint, however it ends."""
-    learning: Future[None] | None = None
+    # KeyboardInterrupt is raised in the main thread only: this one learns whole chunks.
+    background = _Background()
     try:
         while not (should_stop is not None and should_stop()):
             rows = run.next_rows()
             if rows is None:
                 break
-            # KeyboardInterrupt is raised in the main thread only: others learn whole chunks.
-            learning = _in_thread(run.learn, rows)
-            learning.result()
+            background.call(run.learn, rows).result()
             if on_progress is not None:
                 on_progress(len(rows))
             if schedule.is_due(len(rows)):
@@ -173,23 +175,37 @@ def _learn_all(
         run.store()
     except BaseException:
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(run.end, learning).result()
+            thread.submit(run.end, background).result()
         raise
+    finally:
+        background.close()
 
 
-def _in_thread(function: Callable[..., None], *args: object) -> "Future[None]":
-    """Call a function in a thread that does not keep the process from its end."""
-    future: Future[None] = Future()
+class _Background:
+    """Calls functions in turn, in a thread that does not keep the process from its end."""
 
-    def call() -> None:
-        try:
-            function(*args)
-            future.set_result(None)
-        except BaseException as error:
-            future.set_exception(error)
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[None], Callable[[], None]] | None] = SimpleQueue()
+        Thread(target=self._work, daemon=True).start()
 
-    Thread(target=call, daemon=True).start()
-    return future
+    def call(self, function: Callable[..., None], *args: Any) -> "Future[None]":
+        """Call a function after those before it."""
+        future: Future[None] = Future()
+        self._calls.put((future, partial(function, *args)))
+        return future
+
+    def close(self) -> None:
+        """End the thread after the last call."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (item := self._calls.get()) is not None:
+            future, call = item
+            try:
+                call()
+                future.set_result(None)
+            except BaseException as error:
+                future.set_exception(error)
 
 
 class _Schedule:
@@ -259,14 +275,14 @@ class _Run:
         self._chunk = chunk
         if self._names is not None:
             self.model.feature_names_in_ = np.array(self._names, dtype=object)
+        # Where chunks take long, a copy of the weights is little work beside.
+        self._before = self.model.learner_.state if self._seconds > _PATIENCE else None
         return rows
 
     def learn(self, rows: FloatArray) -> None:
         """Learn a chunk to its end, and note the position after it, unless it was given up."""
         start, learner = time.monotonic(), self.model.learner_
         self._in_mid_chunk = True
-        # Where chunks take long, a copy of the weights is little work beside.
-        self._before = learner.state if self._seconds > _PATIENCE else None
         responses = learner.learn(rows, keep=False)
         with self._lock:
             if learner is not self.model.learner_:
@@ -281,12 +297,12 @@ class _Run:
             self._n_unconverged += responses.n_unconverged
             self._seconds = time.monotonic() - start
 
-    def end(self, learning: "Future[None] | None") -> None:
+    def end(self, background: _Background) -> None:
         """Write the last checkpoint, after the chunk in hand, or before it if that takes long."""
-        if learning is not None:
-            wait([learning], timeout=None if self._before is None else _PATIENCE)
+        is_learned = background.call(lambda: None)
+        wait([is_learned], timeout=None if self._before is None else _PATIENCE)
         with self._lock:
-            if learning is not None and not learning.done() and self._in_mid_chunk:
+            if not is_learned.done() and self._in_mid_chunk:
                 self._go_back()
         self.store()
 
