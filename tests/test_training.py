@@ -183,12 +183,15 @@ class SlowLearner(Learner):
     """A learner that takes long, and gets Ctrl-C while it learns its second chunk."""
 
     n_calls = 0
+    may_go_on = threading.Event()
 
     def learn(self, X, *, keep=True):
         self.n_calls += 1
-        if self.n_calls == 2:
+        if self.n_calls == 1:
+            time.sleep(0.6)
+        else:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        time.sleep(0.6 if self.n_calls == 1 else 3.0)
+            self.may_go_on.wait()
         return super().learn(X, keep=keep)
 
 
@@ -200,6 +203,7 @@ def test_an_interrupt_gives_up_a_chunk_that_takes_long(tmp_path, data):
         train(model, open_stream(data / "x.csv", **OPTIONS), checkpoint=path)
     assert slow.network.n_samples == BLOCK
     assert load(path).n_samples_seen_ == model.n_samples_seen_ == BLOCK
+    slow.may_go_on.set()
     while slow.network.n_samples == BLOCK:  # it goes on in its thread, and changes nothing
         time.sleep(0.05)
     assert model.n_samples_seen_ == BLOCK

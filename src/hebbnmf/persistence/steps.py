@@ -32,14 +32,14 @@ _STEPS = {
     ),
     "ZCAWhitener": _Step(ZCAWhitener, ("eps",), {"mean_": 1, "covariance_": 2, "whitening_": 2}),
 }
-# Ranges of their entries: squares of rows are numbers, and scales are roots of numbers.
+# Ranges of their entries: squares of rows that went through them are numbers.
 _RANGES = {
     "mean_": (-1e150, 1e150),
     "n_present_": (0.0, 2.0**53),
     "var_": (0.0, 1e300),
-    "scale_": (1e-162, 1e150),
+    "scale_": (1e-150, 1e150),
     "covariance_": (-1e300, 1e300),
-    "whitening_": (-1e162, 1e162),
+    "whitening_": (-1e150, 1e150),
 }
 
 
