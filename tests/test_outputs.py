@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +317,7 @@ def test_locks_exclude_each_other_while_they_come_and_go():
             try:
                 with locked("c.npz"):
                     inside.append(1)
+                    time.sleep(1e-4)
                     most.append(len(inside))
                     inside.pop()
             except BlockingIOError:
@@ -434,12 +436,14 @@ def test_names_do_not_act_on_the_terminal(rows):
     np.savetxt("e.csv", rows, "%.17g", ",", header=f"a{escape},b", comments="", encoding="utf-8")
     run("fit", "e.csv", "-o", "m.npz")
     Path(f"{escape}.csv").write_text("a\nx\n")
+    os.mkfifo(f"{escape}.fifo")
     outputs = [
         run("info", "m.npz").stdout,
         run("fit", f"{escape}.csv", "-o", "m.npz", code=1).stderr,
         run("fit", f"{escape}.csv", "-o", f"{escape}.xyz", "--on-bad-row", "skip", code=1).stderr,
         run("predict", "m.npz", "rows.csv", code=1).stderr,
         run("convert", "rows.csv", f"{escape}.xyz", code=2).stderr,
+        run("fit", f"{escape}.fifo", "-o", "m.npz", "--scale", code=2).stderr,
         run("fit", "rows.csv", "-o", f"{escape}.npz").stderr,
     ]
     for output in outputs:

@@ -399,6 +399,20 @@ def test_rows_that_were_learned_must_not_change(tmp_path, data, kind, how, shuff
         assert model.n_samples_seen_ == 2 * len(X)
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.csv"])
+def test_a_first_chunk_is_compared_though_size_and_time_are_those_of_before(tmp_path, data, name):
+    path, copy = tmp_path / "checkpoint.npz", tmp_path / name
+    shutil.copy2(data / name, copy)
+    train(new_model(), open_stream(copy, **OPTIONS, limit=80), checkpoint=path)
+    content = bytearray(copy.read_bytes())
+    content[300] ^= 1
+    times = copy.stat()
+    copy.write_bytes(content)
+    os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(StreamError, match="rows 0 to 71, as they were learned, are not the same"):
+        resume(path, open_stream(copy, **OPTIONS))
+
+
 def test_files_that_were_copied_or_touched_are_the_same(tmp_path, data):
     for name, shuffle in (("x.npy", True), ("x.csv", False), ("x.csv", True)):
         seen, path, copy = [], tmp_path / f"{name}{shuffle}.npz", tmp_path / name
