@@ -276,8 +276,8 @@ def test_cost_is_unknown_unless_tracked():
     ("parameters", "rule"),
     [
         ({"tol": 1}, "tol=1 cannot be used: set it to a number above 0 and below 1"),
-        ({"n_components": 10**30}, "an integer of at least 1 and below 2\\*\\*63"),
-        ({"max_sweeps": 10**30}, "an integer of at least 1 and below 2\\*\\*63"),
+        ({"n_components": 10**30}, "an integer from 1 to 1,000,000,000,000,000"),
+        ({"max_sweeps": 10**30}, "an integer from 1 to 100,000"),
         ({"rank_penalty": 10**400}, "a finite number of at least 0"),
     ],
 )

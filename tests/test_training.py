@@ -581,3 +581,17 @@ def test_an_interrupt_from_outside_ends_a_process_with_a_checkpoint(tmp_path, da
         child.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in child.communicate()[1]
     assert load(path).n_samples_seen_ > 0
+
+
+@pytest.mark.parametrize("n_new", [1, 40])  # the new log is shorter than the old one, and longer
+def test_a_log_that_was_rotated_meanwhile_is_resumed_from_its_new_beginning(tmp_path, n_new):
+    X = make_sparse_sources(20 + n_new, N_FEATURES, random_state=0).round(3)
+    log, path = tmp_path / "log.csv", tmp_path / "checkpoint.npz"
+    np.savetxt(log, X[:20], "%+.3f", ",", header="a,b,c,d,e,f"[: 2 * N_FEATURES - 1], comments="")
+    train(new_model(), open_stream(log, follow=True, limit=20), checkpoint=path)
+    log.rename(tmp_path / "log.csv.1")
+    np.savetxt(log, X[20:], "%+.3f", ",", header="a,b,c,d,e,f"[: 2 * N_FEATURES - 1], comments="")
+    resumed = resume(path, open_stream(log, follow=True, limit=n_new))
+    assert resumed.n_samples_seen_ == 20 + n_new
+    whole = new_model().partial_fit(X)
+    np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-6)

@@ -92,6 +92,11 @@ class Lines:
             raise EOFError(f"it has no byte {byte}, where the position is")
         self.byte, self.line = byte, line
 
+    @property
+    def inode(self) -> int | None:
+        """What tells a followed file from the one that is made anew at its path; else None."""
+        return os.fstat(self._file.fileno()).st_ino if self._grows else None
+
     def close(self) -> None:
         """Close the file, but never standard input."""
         if self.seekable:

@@ -130,6 +130,11 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         }
 
     @property
+    def follows_file(self) -> bool:
+        """Whether rows come from a file that grows, and may be moved away and made anew."""
+        return self._reader.live and self._reader.repeatable
+
+    @property
     def is_at_start(self) -> bool:
         """Whether nothing was read yet, and no position was sought."""
         return self._epoch == 0 and self._reader.tell() == self._start

@@ -24,7 +24,8 @@ _MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"}
 class _TextReader(FileReader):
     """A reader of samples that are lines; blank lines are ignored.
 
-    The cursor is the numbers of bytes and lines before the next line.
+    The cursor is the numbers of bytes and lines before the next line, and of a followed file its
+    inode.
     """
 
     is_text = True
@@ -39,12 +40,15 @@ class _TextReader(FileReader):
 
     def tell(self) -> list[int]:
         """Return the numbers of bytes and lines before the next line."""
-        return [self._lines.byte, self._lines.line]
+        inode = self._lines.inode
+        return [self._lines.byte, self._lines.line, *([] if inode is None else [inode])]
 
     def seek(self, cursor: list[int]) -> None:
-        """Go to a line."""
-        byte, line = cursor
-        self._lines.seek(int(byte), int(line))
+        """Go to a line; to the first one of a followed file that was made anew meanwhile."""
+        byte, line, *inode = map(int, cursor)
+        if self._lines.inode is not None and inode not in ([], [self._lines.inode]):
+            byte = line = 0
+        self._lines.seek(byte, line)
 
     @abstractmethod
     def _parse(self, lines: list[bytes]) -> Array:

@@ -105,7 +105,9 @@ def train(
         if position is not None:
             fingerprint = find_position(stream, position, force=force)
         else:
-            fingerprint = Fingerprint(stream, [] if stream.is_at_start else None)
+            # Rows of a log may have been moved away when its training is resumed.
+            is_kept = stream.is_at_start and not stream.follows_file
+            fingerprint = Fingerprint(stream, [] if is_kept else None)
         run = _Run(model, stream, preprocessing, checkpoint, fingerprint)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
