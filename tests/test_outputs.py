@@ -374,7 +374,7 @@ def test_watching_that_ends_with_an_error_saves_what_was_learned(rows, bad):
     with Path("rows.csv").open("a") as file:
         file.write(f"{bad}\n1.0,2.0\n")
     args = ["fit", "rows.csv", "-o", "m.npz", "--watch"]
-    saved, error = run(*args, code=1).stderr.splitlines()
+    saved, *_, error = run(*args, code=1).stderr.splitlines()
     assert saved.endswith("300 samples seen")
     assert "rows.csv, line 302" in error
     assert error.endswith("300 rows are learned: m.npz is written.")
