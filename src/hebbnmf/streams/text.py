@@ -45,8 +45,9 @@ class _TextReader(FileReader):
 
     def seek(self, cursor: list[int]) -> None:
         """Go to a line; to the first one of a followed file that was made anew meanwhile."""
-        byte, line, inode = cursor if len(cursor) == 3 else (*cursor, None)
-        if None not in (inode, self._lines.inode) and inode != self._lines.inode:
+        byte, line = cursor[:2]
+        (inode,) = cursor[2:] or [self._lines.inode]
+        if self._lines.inode is not None and inode != self._lines.inode:
             byte = line = 0
         self._lines.seek(int(byte), int(line))
 
