@@ -46,7 +46,7 @@ class _TextReader(FileReader):
     def seek(self, cursor: list[int]) -> None:
         """Go to a line; to the first one of a followed file that was made anew meanwhile."""
         byte, line = cursor[:2]
-        (inode,) = cursor[2:] or [self._lines.inode]
+        (inode,) = cursor[2:] or (self._lines.inode,)
         if self._lines.inode is not None and inode != self._lines.inode:
             byte = line = 0
         self._lines.seek(int(byte), int(line))
