@@ -45,10 +45,11 @@ class _TextReader(FileReader):
 
     def seek(self, cursor: list[int]) -> None:
         """Go to a line; to the first one of a followed file that was made anew meanwhile."""
-        byte, line, *inode = map(int, cursor)
-        if self._lines.inode is not None and inode not in ([], [self._lines.inode]):
+        byte, line = cursor[:2]
+        (inode,) = cursor[2:] or (self._lines.inode,)
+        if self._lines.inode is not None and inode != self._lines.inode:
             byte = line = 0
-        self._lines.seek(byte, line)
+        self._lines.seek(int(byte), int(line))
 
     @abstractmethod
     def _parse(self, lines: list[bytes]) -> Array:
