@@ -27,7 +27,7 @@ TRANSFORMERS = [
     OnlineSNMF(dynamics="quartic"),
     OnlinePCA(),
     OnlineDictionary(),
-    NonnegativeICA(),
+    NonnegativeICA(2),  # there are ten samples in some checks
     MissingFiller(),
     PatchNormalizer(),
     ZCAWhitener(),

@@ -238,7 +238,10 @@ class SeparationSettings:
 
     def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
         """Explain why no sample recruited a unit, and what to do."""
-        return "all samples are equal; check the data"
+        return (
+            "all samples are equal, or there are fewer than four for each component; give more, "
+            "or lower n_components"
+        )
 
 
 AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSettings
