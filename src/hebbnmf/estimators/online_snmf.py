@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators._sklearn import in_chosen_container
+from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.learner import BATCH, Learner, Settings, check_rows
 from hebbnmf.parameters import COUNT, FLAG, Rule, check_parameter, optional
 
