@@ -20,9 +20,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
 from hebbnmf import OnlineSNMF, SymNMF
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.feature_map import RBFMap
+from hebbnmf.preprocessing import PatchNormalizer, RunningScaler, ZCAWhitener
 
-TRANSFORMERS = [OnlineSNMF(), OnlineSNMF(dynamics="quartic"), PatchNormalizer(), ZCAWhitener()]
+TRANSFORMERS = [
+    OnlineSNMF(),
+    OnlineSNMF(dynamics="quartic"),
+    PatchNormalizer(),
+    RBFMap(n_landmarks=3),
+    RunningScaler(),
+    RunningScaler(memory=20),
+    ZCAWhitener(),
+]
 OUTPUT_CHECKS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
         datasets,
         distributed,
         estimators,
+        feature_map,
         metrics,
         persistence,
+        pipeline,
         plots,
         preprocessing,
         streams,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from hebbnmf.engine.network import Network
     from hebbnmf.estimators import OnlineSNMF, SymNMF
     from hebbnmf.learner import Learner, Settings
+    from hebbnmf.pipeline import StreamPipeline, make_online_clusterer
 
 __version__ = "0.1.0"
 _NAMES = {
@@ -30,7 +33,9 @@ _NAMES = {
     "OnlineSNMF": "hebbnmf.estimators",
     "RunningCost": "hebbnmf.cost",
     "Settings": "hebbnmf.learner",
+    "StreamPipeline": "hebbnmf.pipeline",
     "SymNMF": "hebbnmf.estimators",
+    "make_online_clusterer": "hebbnmf.pipeline",
     "snmf_cost": "hebbnmf.cost",
 }
 __all__ = [
@@ -39,6 +44,7 @@ __all__ = [
     "OnlineSNMF",
     "RunningCost",
     "Settings",
+    "StreamPipeline",
     "SymNMF",
     "adapters",
     "clustering",
@@ -46,8 +52,11 @@ __all__ = [
     "datasets",
     "distributed",
     "estimators",
+    "feature_map",
+    "make_online_clusterer",
     "metrics",
     "persistence",
+    "pipeline",
     "plots",
     "preprocessing",
     "snmf_cost",

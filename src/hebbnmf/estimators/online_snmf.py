@@ -15,9 +15,9 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
-from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.learner import BATCH, Learner, Settings, check_rows
 from hebbnmf.parameters import COUNT, FLAG, Rule, check_parameter, optional
 
