@@ -6,7 +6,8 @@ whitened.
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
@@ -23,7 +24,14 @@ from hebbnmf.engine.moments import learn_moments, scale_of
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.parameters import MEMORY, NON_NEGATIVE, check_parameter, optional
 
-__all__ = ["PatchNormalizer", "RunningScaler", "ZCAWhitener", "image_filters", "transform_rows"]
+__all__ = [
+    "PatchNormalizer",
+    "RunningScaler",
+    "ZCAWhitener",
+    "image_filters",
+    "transform_rows",
+    "unnamed_rows",
+]
 
 _FLOATS = [np.float64, np.float32]
 _ROWS_AT_ONCE = 8192
@@ -428,9 +436,6 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
 def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:
     """Pass rows through fitted steps, the first one first; there may be none.
 
-    Streams give bare arrays and compare column names once, so scikit-learn's warning about
-    missing feature names is ignored.
-
     Examples
     --------
     >>> import numpy as np
@@ -440,8 +445,7 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+    with unnamed_rows():
         for step in steps:
             transformed = step.transform(rows)
             if issparse(transformed):
@@ -451,3 +455,14 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
                 )
             rows = np.asarray(transformed)
     return rows
+
+
+@contextmanager
+def unnamed_rows() -> Iterator[None]:
+    """Ignore scikit-learn's warning about missing feature names.
+
+    Streams give bare arrays, and compare the names of their columns once.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield

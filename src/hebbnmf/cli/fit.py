@@ -22,7 +22,9 @@ from hebbnmf.cli.signals import Interrupts
 if TYPE_CHECKING:
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.persistence.steps import Step
+    from hebbnmf.pipeline import StreamPipeline
     from hebbnmf.streams import ReadOptions
+    from hebbnmf.training.loop import Trainable
 
 Options = dict[str, Any]  # values of the options, by name
 
@@ -45,6 +47,12 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str) -> float | No
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _OPTIONS = (
+    click.option(
+        "--clusters",
+        type=_COUNT,
+        help="Cluster the rows into at most this many clusters, in one pass and without further "
+        "choices: the same as --scale --kernel rbf and as many units.",
+    ),
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
@@ -97,8 +105,23 @@ _OPTIONS = (
         help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
         "then save.",
     ),
-    click.option("--scale", is_flag=True, help="Standardise each column first in a separate pass."),
-    click.option("--whiten", is_flag=True, help="Whiten the rows first (ZCA), after any --scale."),
+    click.option(
+        "--scale",
+        is_flag=True,
+        help="Standardise each column first: in a separate pass, or by running moments where DATA "
+        "can be read only once or --kernel is given.",
+    ),
+    click.option(
+        "--whiten",
+        is_flag=True,
+        help="Whiten the rows first (ZCA), after any --scale, in passes as --scale.",
+    ),
+    click.option(
+        "--kernel",
+        type=click.Choice(["rbf", "linear"]),
+        help="Similarity of rows: a Gaussian of their distance, learned from the first of them, or "
+        "their inner product, which is the default without --clusters.",
+    ),
     click.option(
         "--checkpoint",
         type=PATH,
@@ -121,6 +144,7 @@ _OPTIONS = (
 @click.command(
     epilog="""\b
 Examples:
+  $ hebbnmf fit rows.csv -o model.npz --clusters 10
   $ hebbnmf fit rows.csv -o model.npz --n-components 3 --scale
   $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
   $ cat rows.csv | hebbnmf fit - -o model.npz --rank-penalty 0.1
@@ -142,7 +166,7 @@ def fit(
     DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
     "day*.csv", or - for standard input. They are read in constant memory.
     """
-    _check_usage(data, output, o)
+    _check_usage(ctx, data, output, o)
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
@@ -150,6 +174,8 @@ def fit(
     position = None
     if o["resume"]:
         model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
+    elif _learns_in_one_pass(data, o):
+        model, steps = _new_pipeline(o), []
     else:
         model, steps = _new_model(o), _fitted_steps(data, reading, o)
     n_before = _n_seen(model)
@@ -206,15 +232,16 @@ def _check_outputs(data: Sequence[str], output: str, o: Options) -> None:
         check_checkpoint(o["checkpoint"], files, is_new=is_new, force=o["force"])
 
 
-def _save(model: "OnlineSNMF", steps: "list[Step]", output: str) -> None:
+def _save(model: "Trainable", steps: "list[Step]", output: str) -> None:
     from hebbnmf.persistence import save
 
     save(model, output, preprocessing=steps)
-    units, seen = model.n_components_, model.n_samples_seen_
+    network = _network(model)
+    units, seen = network.n_components_, network.n_samples_seen_
     say(f"{output}: {units} units, {seen} samples seen", err=True)
 
 
-def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
+def _check_usage(ctx: click.Context, data: Sequence[str], output: str, o: Options) -> None:
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
@@ -223,12 +250,38 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
-    one_pass_source = next((p for p in data if p == "-" or Path(p).is_fifo()), None)
-    if one_pass_source is not None and (o["whiten"] or o["scale"]) and not o["resume"]:
-        raise click.UsageError(
-            f"{'standard input' if one_pass_source == '-' else one_pass_source} can be read only "
-            "once, but --whiten and --scale take separate passes: write the rows to a file first."
-        )
+    if o["clusters"] and _is_given(ctx, "n_components"):
+        raise click.UsageError("--clusters and --n-components both bound the units: give one.")
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+
+
+def _learns_in_one_pass(data: Sequence[str], o: Options) -> bool:
+    """Return whether preprocessing learns as the network does, instead of in passes before it."""
+    only_once = any(p == "-" or Path(p).is_fifo() for p in data)
+    return bool(
+        o["clusters"] or o["kernel"] == "rbf" or (only_once and (o["scale"] or o["whiten"]))
+    )
+
+
+def _new_pipeline(o: Options) -> "StreamPipeline":
+    """Make the steps that are asked for; for --clusters those of `make_online_clusterer`."""
+    from hebbnmf.feature_map import RBFMap
+    from hebbnmf.pipeline import StreamPipeline
+    from hebbnmf.preprocessing import RunningScaler, ZCAWhitener
+
+    network = _new_model(o)
+    kernel = o["kernel"] or ("rbf" if o["clusters"] else "linear")
+    steps: list[tuple[str, Step]] = []
+    if o["scale"] or o["clusters"]:
+        steps.append(("scaler", RunningScaler(network.memory)))
+    if o["whiten"]:
+        steps.append(("whitener", ZCAWhitener()))
+    if kernel == "rbf":
+        steps.append(("kernel", RBFMap(random_state=o["seed"])))
+    return StreamPipeline([*steps, ("network", network)])
 
 
 def _are_one_file(path: str, other: str) -> bool:
@@ -243,8 +296,10 @@ def _new_model(o: Options) -> "OnlineSNMF":
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.learner import Settings
 
+    settings = {field.name: o[field.name] for field in fields(Settings)}
+    settings["n_components"] = o["clusters"] or o["n_components"]
     order = {"n_epochs": o["epochs"], "shuffle": o["shuffle"], "random_state": o["seed"]}
-    return OnlineSNMF(**{field.name: o[field.name] for field in fields(Settings)}, **order)
+    return OnlineSNMF(**settings, **order)
 
 
 def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "list[Step]":
@@ -271,20 +326,30 @@ def _fitted_steps(data: Sequence[str], reading: "ReadOptions", o: Options) -> "l
     return steps
 
 
+def _network(model: "Trainable") -> "OnlineSNMF":
+    """Return the network of a model: the last step of a pipeline."""
+    from hebbnmf.estimators import OnlineSNMF
+
+    return model if isinstance(model, OnlineSNMF) else model[-1]
+
+
 def _read_checkpoint(
     ctx: click.Context, path: str
-) -> tuple["OnlineSNMF", "list[Step]", dict[str, Any]]:
+) -> tuple["Trainable", "list[Step]", dict[str, Any]]:
     """Read a checkpoint; options that were given must be those that it was made with."""
     from hebbnmf.persistence import read_checkpoint
 
     model, steps, position = read_checkpoint(path)
-    kinds = {type(step).__name__ for step in steps}
-    stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
+    network = _network(model)
+    all_steps = steps if model is network else [step for _, step in model.steps]
+    kinds = {type(step).__name__ for step in all_steps}
+    stored = {**network.get_params(), "scale": bool(kinds & {"StandardScaler", "RunningScaler"})}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
+    stored |= {"kernel": "rbf" if "RBFMap" in kinds else "linear"}
+    stored |= {"clusters": network.n_components}
     # A larger --epochs is allowed: training continues after the last one.
     for name in stored.keys() & ctx.params.keys():
-        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and ctx.params[name] != stored[name]:
+        if _is_given(ctx, name) and ctx.params[name] != stored[name]:
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is {ctx.params[name]!r}, but {path} was made with "
                 f"{stored[name]!r}; resume it as it was begun."
@@ -292,21 +357,22 @@ def _read_checkpoint(
     return model, steps, position
 
 
-def _n_seen(model: "OnlineSNMF") -> int:
-    return model.n_samples_seen_ if model.__sklearn_is_fitted__() else 0
+def _n_seen(model: "Trainable") -> int:
+    network = _network(model)
+    return network.n_samples_seen_ if network.__sklearn_is_fitted__() else 0
 
 
-def _rows_left(model: "OnlineSNMF", limit: int | None) -> int | None:
+def _rows_left(model: "Trainable", limit: int | None) -> int | None:
     """Return how many rows a limited training may still learn."""
     return None if limit is None else max(limit - _n_seen(model), 0)
 
 
-def _is_watched(model: "OnlineSNMF", o: Options) -> bool:
+def _is_watched(model: "Trainable", o: Options) -> bool:
     """Return whether a model is to be saved at an interrupt, which is how watching ends."""
-    return o["watch"] and model.__sklearn_is_fitted__()
+    return o["watch"] and _network(model).__sklearn_is_fitted__()
 
 
-def _kept(output: str, model: "OnlineSNMF", o: Options) -> str:
+def _kept(output: str, model: "Trainable", o: Options) -> str:
     if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         return f"run the same command with --resume to continue from {o['checkpoint']}"
     if _is_watched(model, o):

@@ -113,13 +113,23 @@ def data_argument(command: Command) -> Command:
 
 
 def open_data(
-    data: Sequence[str], reading: "ReadOptions", model: "OnlineSNMF", limit: int | None = None
+    data: Sequence[str],
+    reading: "ReadOptions",
+    model: "OnlineSNMF",
+    steps: "Sequence[Step]" = (),
+    limit: int | None = None,
 ) -> "Stream":
-    """Open rows for a fitted model; refuse columns that are not those it learned."""
+    """Open rows for a fitted model and the steps before it; refuse columns that they did not learn.
+
+    Names are those of the first step, or of the model where steps have none but keep the features.
+    """
     from hebbnmf.streams import open_stream
 
     stream = open_stream(list(data), options=reading, limit=limit)
-    stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
+    n_features = steps[0].n_features_in_ if steps else model.n_features_in_
+    named = (step for step in [*steps, model] if hasattr(step, "feature_names_in_"))
+    names = next((step.feature_names_in_ for step in named), None)
+    stream.require(n_features, names if names is None or len(names) == n_features else None)
     return stream
 
 

@@ -76,7 +76,7 @@ def write_responses(
 
     learner = model.learner_
     n_unconverged = n_rows = 0
-    with open_data(data, reading, model) as stream, progress("rows", stream.total) as bar:
+    with open_data(data, reading, model, steps) as stream, progress("rows", stream.total) as bar:
         named = stream.feature_names is not None or output.endswith(".parquet")
         with open_output(output, names if named else None) as writer:
             for chunk in stream:
