@@ -207,8 +207,9 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples, presented in order unless ``shuffle`` is set.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples, presented in order unless ``shuffle`` is set. A sparse matrix is made
+            dense a batch at a time; rows are compressed best (CSR).
         y : Ignored
 
         Returns
@@ -220,7 +221,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         rng = check_random_state(self.random_state)
         n_unconverged = 0
         for _ in range(self.n_epochs):
-            n = len(samples)
+            n = samples.shape[0]
             order = rng.permutation(n) if self.shuffle else np.arange(n)
             for rows in gen_batches(n, BATCH):
                 batch = self.learner_.learn(samples[order[rows]], keep=False)
@@ -230,7 +231,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.n_iter_ = self.n_epochs
         self.learner_.warn_without_units(samples)
         n_unconverged += responses.n_unconverged
-        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * len(samples))
+        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * samples.shape[0])
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -238,7 +239,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples, presented in order.
         y : Ignored
 
@@ -272,7 +273,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
 
         Returns
@@ -287,7 +288,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
 
         Returns
@@ -302,7 +303,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
         y : Ignored
 
@@ -322,7 +323,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """
         rows = self._rows_to_respond_to(X)
         score, n_unconverged = self.learner_.score(rows, self.n_jobs)
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        self.learner_.warn_unconverged(n_unconverged, rows.shape[0])
         return score
 
     def check_parameters(self) -> Settings:
@@ -388,6 +389,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = True
         return tags
 
     def _rows_to_learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
@@ -399,6 +401,7 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             self.learner_ = Learner(settings, rows.shape[1], rows.dtype)
         else:
             self.learner_.configure(settings)
+        self.learner_.warn_uncentred(rows)
         return rows
 
     def _learn(self, rows: FloatArray, *, keep: bool) -> FloatArray:
@@ -406,13 +409,13 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         responses = self.learner_.learn(rows, keep=keep)
         self.labels_ = responses.labels
         self.n_iter_ = 1
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        self.learner_.warn_unconverged(responses.n_unconverged, rows.shape[0])
         return responses.Y
 
     def _respond(self, X: ArrayLike, *, keep: bool) -> Responses:
         rows = self._rows_to_respond_to(X)
         responses = self.learner_.respond(rows, self.n_jobs, keep=keep)
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        self.learner_.warn_unconverged(responses.n_unconverged, rows.shape[0])
         return responses
 
     def _rows_to_respond_to(self, X: ArrayLike) -> FloatArray:
@@ -438,7 +441,9 @@ class OnlineSNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
         try:
             with np.errstate(over="ignore"):
-                rows = validate_data(self, X, dtype=dtype, order="C", reset=reset)
+                rows = validate_data(
+                    self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset
+                )
             return check_rows(rows, rows.dtype)
         except BaseException:
             # validate_data sets these before it rejects X: roll back.
