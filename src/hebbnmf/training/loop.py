@@ -401,8 +401,10 @@ class _PipelineRun(_Run):
 
     def _learn(self, rows: FloatArray) -> tuple[LabelArray, int]:
         head, network = self._head, self._network
-        labels, n_unconverged = [], 0
+        labels, n_unconverged = [np.empty(0, np.intp)], 0
         for start in range(0, len(rows), _PIECE):
+            if self._is_given_up:
+                break
             features = self._begun(_passed(head, rows[start : start + _PIECE]))
             if self._names is not None:
                 self.model[0].feature_names_in_ = np.array(self._names, dtype=object)
@@ -435,7 +437,8 @@ def _passed(head: StreamPipeline, rows: FloatArray) -> FloatArray:
 def _restore(network: OnlineSNMF, state: LearnerState | None) -> None:
     """Give a network a learner of this state, or none if it had not begun then."""
     if state is None:
-        vars(network).pop("learner_", None)
+        if hasattr(network, "learner_"):
+            del network.learner_
         return
     old = network.learner_
     learner = Learner(old.settings, old.network.n_features, old.network.dtype)
