@@ -29,6 +29,7 @@ from reference import online_snmf
 
 GOLDEN = Path(__file__).parent / "data" / "format1.npz"
 GOLDEN_2 = GOLDEN.with_name("format2.npz")
+GOLDEN_3 = GOLDEN.with_name("format3.npz")
 
 
 def golden_stream():
@@ -286,6 +287,29 @@ def test_the_golden_file_with_memory_loads_for_ever():
         np.testing.assert_allclose(net.components_, W, atol=1e-9)
         np.testing.assert_allclose(net.lateral_weights_, M, atol=1e-9)
         np.testing.assert_allclose(net.cumulative_activity_, Yhat)
+
+
+def test_the_golden_pipeline_loads_for_ever():
+    # Written on the 18th of November 2026: the first 70 rows, in one chunk.
+    X = golden_stream()
+    model = load(GOLDEN_3)
+    assert [name for name, _ in model.steps] == ["scaler", "network"]
+    assert list(model.feature_names_in_) == list("abcd")
+    means = np.cumsum(X, axis=0) / np.arange(1, 91)[:, None]
+    stds = np.array([X[: t + 1].std(axis=0) for t in range(90)])
+    scaled = (X - means) / np.where(stds > 0, stds, 1)
+    np.testing.assert_allclose(model["scaler"].mean_, means[69])
+    for rows in (scaled[:70], scaled):
+        if len(rows) == 90:
+            model.partial_fit(pandas_frame(X[70:]))
+        _, W, _, Yhat, _ = online_snmf(rows, 6, 0.5)
+        K = np.count_nonzero(Yhat)
+        np.testing.assert_allclose(model["network"].components_, W[:K], atol=1e-9)
+        np.testing.assert_allclose(model["network"].cumulative_activity_, Yhat[:K])
+
+
+def pandas_frame(X):
+    return pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
 
 
 def test_the_same_model_makes_the_same_bytes_and_any_reader_of_npz_can_look(tmp_path):
