@@ -250,29 +250,19 @@ def test_a_watched_pipe_is_waited_for_until_a_kernel_has_rows_to_learn_from(rows
 
 
 def test_a_pipeline_is_resumed_as_it_was_begun():
-    args = ["rows.csv", "-o", "m.npz", "--clusters", "3", "--epochs", "2", "--checkpoint", "c.npz"]
-    run("fit", *args, "--seed", "3")
-    whole = load("c.npz")
-    run("fit", *args, "--seed", "3", "--limit", "300")
+    def args(checkpoint):
+        data = ["rows.csv", "-o", "m.npz", "--epochs", "2", "--seed", "3"]
+        return [*data, "--clusters", "3", "--checkpoint", checkpoint, "--force"]
+
+    run("fit", *args("whole.npz"))
+    whole = load("whole.npz")["network"]
+    run("fit", *args("c.npz"), "--limit", "300")
     assert load("c.npz")["network"].n_samples_seen_ == 300
-    assert (
-        "made with 3; resume it"
-        in run(
-            "fit",
-            "rows.csv",
-            "-o",
-            "m.npz",
-            "--clusters",
-            "4",
-            "--checkpoint",
-            "c.npz",
-            "--resume",
-            code=2,
-        ).stderr
-    )
-    run("fit", *args, "--seed", "3", "--resume")
-    assert_same_model(load("c.npz")["network"], whole["network"])
-    assert whole["network"].n_samples_seen_ == 600
+    other = run("fit", *args("c.npz"), "--clusters", "4", "--resume", code=2)
+    assert "made with 3; resume it" in other.stderr
+    run("fit", *args("c.npz"), "--resume")
+    assert_same_model(load("c.npz")["network"], whole)
+    assert whole.n_samples_seen_ == 600
 
 
 @pytest.mark.parametrize(
