@@ -26,7 +26,7 @@ from hebbnmf.metrics import fit_gabors
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 DICTIONARY = {"alpha": 0.5, "memory": 0.05}
-ALPHAS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4)
+ALPHAS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 
 
 def spiked(n_samples, n, m, seed):

@@ -16,12 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF, SymNMF
+from hebbnmf import OnlineSNMF, SymNMF, make_online_clusterer
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_three_gaussians
 from hebbnmf.engine.state import empty_weights
 from hebbnmf.learner import LearnerState
 from hebbnmf.persistence import load, read, save
+from hebbnmf.preprocessing import unnamed_rows
 from hebbnmf.streams import open_stream
 from hebbnmf.training import train
 
@@ -198,10 +199,80 @@ def test_preprocessing_is_fitted_saved_and_applied(rows):
     assert np.array_equal(np.load("y.npy")[:200], file.model.learner_.respond(prepared).Y)
 
 
+def test_clusters_are_those_of_the_online_clusterer(rows):
+    for data, stdin in (("rows.csv", None), ("-", Path("rows.csv").read_text())):
+        run("fit", data, "-o", "m.npz", "--clusters", "3", "--seed", "0", stdin=stdin)
+        model = make_online_clusterer(3, random_state=0).partial_fit(rows)
+        again = load("m.npz")
+        assert_same_model(again["network"], model["network"])
+        assert list(again.feature_names_in_) == ["a", "b"]
+        assert np.array_equal(unnamed(again.predict, rows), model.predict(rows))
+    run("predict", "m.npz", "rows.csv", "-o", "labels.npy")
+    assert np.array_equal(np.load("labels.npy").ravel(), model.predict(rows))
+    assert (
+        "the model learned the columns a, b"
+        in run("predict", "m.npz", "-", code=1, stdin="b,a\n1,2\n").stderr
+    )
+    run("plot", "m.npz", "--data", "rows.csv", "-o", "m.png")
+    assert "RBFMap" in run("info", "m.npz").stdout
+    assert "no filters" in run("plot", "m.npz", "--kind", "filters", "-o", "n.png", code=1).stderr
+
+
+def unnamed(method, rows):
+    with unnamed_rows():
+        return method(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "classes"),
+    [
+        (["--scale"], ["RunningScaler"]),
+        (["--whiten"], ["ZCAWhitener"]),
+        (["--scale", "--whiten", "--kernel", "rbf"], ["RunningScaler", "ZCAWhitener", "RBFMap"]),
+    ],
+)
+def test_preprocessing_of_a_pipe_learns_in_one_pass(options, classes):
+    args = ["-", "-o", "m.npz", *FIT, "--memory", "all", *options]
+    run("fit", *args, stdin=Path("rows.csv").read_text())
+    file = read("m.npz")
+    assert [type(step).__name__ for step in file.preprocessing] == classes
+    assert file.model.n_samples_seen_ == 300
+    assert file.preprocessing[0].n_samples_seen_ == 300
+
+
+def test_a_watched_pipe_is_waited_for_until_a_kernel_has_rows_to_learn_from(rows):
+    fit = start("fit", "-", "--watch", "-o", "m.npz", "--clusters", "3", "--seed", "0")
+    lines = Path("rows.csv").read_text().splitlines(keepends=True)
+    for line in lines[:20]:
+        fit.stdin.write(line.encode())
+        fit.stdin.flush()
+        time.sleep(0.01)
+    fit.stdin.write("".join(lines[20:]).encode())
+    assert fit.communicate()[1].endswith(b"3 units, 300 samples seen\n")
+    model = make_online_clusterer(3, random_state=0).partial_fit(rows)
+    np.testing.assert_array_equal(unnamed(load("m.npz").predict, rows), model.predict(rows))
+
+
+def test_a_pipeline_is_resumed_as_it_was_begun():
+    def args(checkpoint):
+        data = ["rows.csv", "-o", "m.npz", "--epochs", "2", "--seed", "3"]
+        return [*data, "--clusters", "3", "--checkpoint", checkpoint, "--force"]
+
+    run("fit", *args("whole.npz"))
+    whole = load("whole.npz")["network"]
+    run("fit", *args("c.npz"), "--limit", "300")
+    assert load("c.npz")["network"].n_samples_seen_ == 300
+    other = run("fit", *args("c.npz"), "--clusters", "4", "--resume", code=2)
+    assert "made with 3; resume it" in other.stderr
+    run("fit", *args("c.npz"), "--resume")
+    assert_same_model(load("c.npz")["network"], whole)
+    assert whole.n_samples_seen_ == 600
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["-", "--whiten"], "standard input can be read only once"),
+        (["rows.csv", "--clusters", "3", "--n-components", "3"], "give one"),
         (["rows.csv", "--resume"], "--resume needs --checkpoint"),
         (["rows.csv", "--every", "5"], "--every needs --checkpoint"),
         (["rows.csv", "--checkpoint", "m.npz"], "name one file"),

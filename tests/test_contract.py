@@ -20,16 +20,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hebbnmf
 from hebbnmf import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF, SymNMF
-from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
+from hebbnmf.feature_map import RBFMap
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, RunningScaler, ZCAWhitener
 
 TRANSFORMERS = [
     OnlineSNMF(),
     OnlineSNMF(dynamics="quartic"),
     OnlinePCA(),
     OnlineDictionary(),
-    NonnegativeICA(),
+    NonnegativeICA(2),  # there are ten samples in some checks
     MissingFiller(),
     PatchNormalizer(),
+    RBFMap(n_landmarks=3),
+    RunningScaler(),
+    RunningScaler(memory=20),
     ZCAWhitener(),
 ]
 OUTPUT_CHECKS = [

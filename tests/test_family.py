@@ -172,7 +172,7 @@ def test_a_dictionary_learns_in_rounds():
     assert (shared.lateral_weights_ < 0).any()
     assert shared.n_samples_seen_ == 20_000
     similarity = np.abs(shared.components_ @ serial.components_.T)
-    assert similarity.max(axis=1).min() > 0.95
+    assert similarity.max(axis=1).min() > 0.9
 
 
 @pytest.mark.parametrize("model", [OnlinePCA(3), NonnegativeICA(3)], ids=repr)

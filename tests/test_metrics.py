@@ -6,13 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import kurtosis
+from sklearn.datasets import make_blobs
 
 from hebbnmf import OnlineSNMF
+from hebbnmf.clustering import cluster_labels
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.metrics import (
     activity_sparsity,
     biological_report,
     cluster_agreement,
+    cluster_separation,
     direction_alignment,
     fit_gabors,
 )
@@ -357,3 +360,33 @@ def test_a_single_unit_inhibits_nobody():
 def test_a_network_without_units_has_no_report():
     with pytest.raises(ValueError, match="net has 0 units"):
         biological_report(Recording(np.zeros((1, 0)), np.zeros((0, 0)), []), [[0.0]])
+
+
+def test_separation_is_the_share_by_which_the_strongest_unit_leads():
+    rng = np.random.default_rng(0)
+    Y = np.maximum(rng.normal(size=(200, 4)), 0)
+    expected = np.array([1 - np.sort(y)[-2] / y.max() if y.any() else 0 for y in Y])
+    found = cluster_separation(Y)
+    assert found.mean == pytest.approx(expected.mean())
+    labels = cluster_labels(Y)
+    for k in range(4):
+        assert found.by_cluster[k] == pytest.approx(expected[labels == k].mean())
+    assert cluster_separation(1e30 * Y).mean == pytest.approx(found.mean)
+
+
+def test_separation_tells_clusters_that_a_network_tells_apart():
+    X, _ = make_blobs(600, 10, centers=4, random_state=0)
+    Z = (X - X.mean(axis=0)) / X.std()
+    noise = np.random.default_rng(0).normal(size=(600, 10))
+    apart, mixed = (
+        cluster_separation(OnlineSNMF(4).fit_transform(rows)).mean for rows in (Z, noise)
+    )
+    assert apart > 0.8
+    assert mixed < 0.6
+
+
+def test_separation_of_no_unit_and_of_what_is_no_response():
+    assert cluster_separation(np.zeros((3, 0))).mean == 0
+    assert cluster_separation([[2.0], [0.0]]).mean == 0.5
+    with pytest.raises(ValueError, match="negative entries"):
+        cluster_separation([[-1.0]])

@@ -1,16 +1,23 @@
 """OnlineSNMF: what it refuses, what it warns of, and how it behaves at the extremes."""
 
 import pickle
+import re
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, csr_matrix, random_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from hebbnmf import OnlineSNMF, snmf_cost
+from equality import assert_same_model
+from hebbnmf import OnlineSNMF, StreamPipeline, make_online_clusterer, snmf_cost
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
+from hebbnmf.learner import BATCH
+from hebbnmf.preprocessing import RunningScaler
+from hebbnmf.streams import open_stream
+from hebbnmf.training import train
 
 GOOD = np.array([[1.0, 2.0], [-3.0, 0.5], [0.1, -1.0]])
 BAD_DATA = {
@@ -24,7 +31,8 @@ BAD_DATA = {
     "empty": (np.empty((0, 2)), "0 sample"),
     "strings": ([["a", "b"]], "could not convert string to float"),
     "objects": ([[object(), object()]], "must be a string or a real number"),
-    "sparse": (csr_array(GOOD), "Sparse data was passed"),
+    "sparse NaN": (csr_array(GOOD) * np.nan, "NaN"),
+    "sparse overflow": (csr_array(GOOD) * 1e100, "squared norm .*, above the limit"),
     "complex": (GOOD + 1j, "Complex data not supported"),
 }
 BAD_PARAMETERS = {
@@ -166,6 +174,7 @@ class TestExtremes:
         assert net.n_components_ <= 3
         assert net.transform(GOOD).shape == (3, net.n_components_)
 
+    @pytest.mark.filterwarnings("ignore:The mean of X explains 100%")
     def test_the_same_row_a_thousand_times_is_one_unit(self, dynamics):
         x = np.array([[0.3, -1.7, 2.2]])
         net = OnlineSNMF(10, rank_penalty=0.0, memory=None, dynamics=dynamics, tol=1e-10)
@@ -302,3 +311,75 @@ def test_a_bare_row_is_told_how_to_be_one():
     net = OnlineSNMF(3).partial_fit(np.eye(3))
     with pytest.raises(ValueError, match=r"X has shape \(3,\).*X\.reshape\(1, -1\)"):
         net.learner_.check_rows(np.ones(3))
+
+
+# Help before harm ---------------------------------------------------------------------------------
+
+
+def uncentred(n_samples=400):
+    X, _ = make_three_gaussians(random_state=0)
+    return np.tile(X, (2, 1))[:n_samples] + 5.0
+
+
+MEAN = "The mean of X explains 9.% of the squared length of its rows, .* RunningScaler"
+
+
+@pytest.mark.parametrize("size", [1, 30, 100, 400])
+def test_data_whose_mean_hides_what_tells_them_apart_are_noticed_once(size):
+    X = uncentred()
+    net = OnlineSNMF(3)
+    heard = []
+    for start in range(0, 400, size):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            net.partial_fit(X[start : start + size])
+        heard += [(start + size, w) for w in caught]
+    assert len(heard) == 1
+    n_seen, warning = heard[0]
+    assert re.match(MEAN, str(warning.message))
+    assert warning.filename == __file__
+    assert n_seen == max(size, -(-100 // size) * size)
+
+
+def test_the_remedy_is_one_and_centred_or_few_data_are_fine():
+    X = uncentred()
+    with pytest.warns(UserWarning, match=MEAN):
+        OnlineSNMF(3).fit(X)
+    OnlineSNMF(3).fit(X - X.mean(axis=0))
+    OnlineSNMF(3).fit(X[:99])
+    StreamPipeline([("scaler", RunningScaler()), ("network", OnlineSNMF(3))]).fit(X)
+    make_online_clusterer(3, random_state=0).fit(X)
+    with pytest.warns(UserWarning, match=MEAN):
+        train(OnlineSNMF(3), open_stream(X))
+
+
+# Sparse matrices ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix, csc_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("track_cost", [False, True])
+def test_a_sparse_matrix_teaches_what_its_dense_rows_teach(kind, dtype, track_cost):
+    rng = np.random.default_rng(0)
+    shape = (2 * BATCH + 50, 30)
+    X = (rng.standard_normal(shape) * (rng.random(shape) < 0.2)).astype(dtype)
+    sparse, dense = (OnlineSNMF(20, track_cost=track_cost) for _ in range(2))
+    for rows in (slice(0, 3), slice(3, None)):
+        Y = sparse.partial_fit_transform(kind(X[rows]))
+        np.testing.assert_array_equal(Y, dense.partial_fit_transform(X[rows].copy()))
+        np.testing.assert_array_equal(sparse.labels_, dense.labels_)
+    assert_same_model(sparse, dense)
+    for method in ("transform", "predict", "score"):
+        np.testing.assert_array_equal(getattr(sparse, method)(kind(X)), getattr(dense, method)(X))
+    shuffled = [OnlineSNMF(20, n_epochs=2, shuffle=True, random_state=0) for _ in range(2)]
+    assert_same_model(shuffled[0].fit(kind(X)), shuffled[1].fit(X))
+
+
+def test_a_large_sparse_matrix_is_never_dense_as_a_whole():
+    X = random_array((20_000, 2_000), density=0.001, random_state=0, format="csr")
+    net = OnlineSNMF(4)
+    tracemalloc.start()
+    net.partial_fit(X)
+    net.predict(X)
+    assert tracemalloc.get_traced_memory()[1] < 20_000 * 2_000 * 8 / 2
+    tracemalloc.stop()

@@ -19,8 +19,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import hebbnmf
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF, SymNMF
+from hebbnmf import OnlineSNMF, StreamPipeline, SymNMF, make_online_clusterer
 from hebbnmf.datasets import make_sparse_sources
+from hebbnmf.feature_map import RBFMap
 from hebbnmf.persistence import ModelFileError, load, read, save
 from hebbnmf.persistence.archives import write_archive
 from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, ZCAWhitener
@@ -28,6 +29,7 @@ from reference import online_snmf
 
 GOLDEN = Path(__file__).parent / "data" / "format1.npz"
 GOLDEN_2 = GOLDEN.with_name("format2.npz")
+GOLDEN_3 = GOLDEN.with_name("format3.npz")
 
 
 def golden_stream():
@@ -190,6 +192,65 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("memory", [0.1, 50])
+@pytest.mark.parametrize("seed", [0, None])
+def test_a_loaded_pipeline_is_the_same_and_goes_on_the_same(tmp_path, memory, seed):
+    X = sources(400)
+    model = make_online_clusterer(5, n_landmarks=30, memory=memory, random_state=seed)
+    for chunk in np.split(X, 4):
+        save(model, tmp_path / "model.npz")
+        again = load(tmp_path / "model.npz")
+        assert repr(again) == repr(model)
+        if hasattr(model["network"], "learner_"):
+            np.testing.assert_array_equal(model.transform(X), again.transform(X))
+            np.testing.assert_array_equal(
+                model.partial_fit_transform(chunk.copy()), again.partial_fit_transform(chunk)
+            )
+            assert_same_file(model["network"], again["network"])
+        else:
+            model.partial_fit(chunk)
+
+
+def test_the_seed_of_a_step_is_kept_where_it_stands(tmp_path):
+    kernel = RBFMap(n_landmarks=5, random_state=np.random.RandomState(1)).fit(sources())
+    save(StreamPipeline([("kernel", kernel), ("network", OnlineSNMF(3))]), tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")["kernel"]
+    np.testing.assert_array_equal(again.fit(sources()).landmarks_, kernel.fit(sources()).landmarks_)
+
+
+def test_a_pipeline_with_steps_that_cannot_be_stored_is_refused(tmp_path):
+    network = ("network", OnlineSNMF(3))
+    with pytest.raises(TypeError, match="MinMaxScaler cannot be saved"):
+        save(StreamPipeline([("scaler", MinMaxScaler()), network]), tmp_path / "model.npz")
+    with pytest.raises(TypeError, match="MinMaxScaler cannot be saved: give a model of class"):
+        save(StreamPipeline([("scaler", MinMaxScaler())]), tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="make its steps steps of the pipeline"):
+        save(StreamPipeline([network]), tmp_path / "model.npz", preprocessing=[PatchNormalizer()])
+    assert os.listdir(tmp_path) == []
+
+
+PIPELINE_HEADERS = {
+    "names": (lambda h: h.update(step_names=["a"]), "names of steps"),
+    "a name twice": (lambda h: h.update(step_names=["a", "a", "b"]), "names of steps"),
+    "a name of a parameter": (lambda h: h.update(step_names=["a", "b__c", "d"]), "names of steps"),
+    "memory": (lambda h: h["preprocessing"][0]["parameters"].update(memory=1), "step 0"),
+    "gamma": (lambda h: h["preprocessing"][1]["parameters"].update(gamma="mean"), "step 1"),
+    "seed": (lambda h: h["preprocessing"][1]["parameters"].update(random_state=-1), "not a seed"),
+    "columns": (lambda h: h["preprocessing"][0].update(feature_names=["a"]), "names of step 0"),
+    "features": (lambda h: h["preprocessing"][1].update(n_features=3), "landmarks_"),
+    "not fitted": (lambda h: h["preprocessing"][0].update(n_features=0), "unknown arrays"),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINE_HEADERS)
+def test_a_forged_pipeline_is_refused(tmp_path, name):
+    change, message = PIPELINE_HEADERS[name]
+    save(make_online_clusterer(5, n_landmarks=30).partial_fit(sources()), tmp_path / "net.npz")
+    forge(tmp_path / "net.npz", change)
+    with pytest.raises(ModelFileError, match=message):
+        load(tmp_path / "net.npz")
+
+
 def test_the_golden_file_loads_for_ever():
     X = golden_stream()
     file = read(GOLDEN)
@@ -229,6 +290,29 @@ def test_the_golden_file_with_memory_loads_for_ever():
         np.testing.assert_allclose(net.components_, W, atol=1e-9)
         np.testing.assert_allclose(net.lateral_weights_, M, atol=1e-9)
         np.testing.assert_allclose(net.cumulative_activity_, Yhat)
+
+
+def test_the_golden_pipeline_loads_for_ever():
+    # Written on the 18th of November 2026: the first 70 rows, in one chunk.
+    X = golden_stream()
+    model = load(GOLDEN_3)
+    assert [name for name, _ in model.steps] == ["scaler", "network"]
+    assert list(model.feature_names_in_) == list("abcd")
+    means = np.cumsum(X, axis=0) / np.arange(1, 91)[:, None]
+    stds = np.array([X[: t + 1].std(axis=0) for t in range(90)])
+    scaled = (X - means) / np.where(stds > 0, stds, 1)
+    np.testing.assert_allclose(model["scaler"].mean_, means[69])
+    for rows in (scaled[:70], scaled):
+        if len(rows) == 90:
+            model.partial_fit(pandas_frame(X[70:]))
+        _, W, _, Yhat, _ = online_snmf(rows, 6, 0.5)
+        K = np.count_nonzero(Yhat)
+        np.testing.assert_allclose(model["network"].components_, W[:K], atol=1e-9)
+        np.testing.assert_allclose(model["network"].cumulative_activity_, Yhat[:K])
+
+
+def pandas_frame(X):
+    return pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
 
 
 def test_the_same_model_makes_the_same_bytes_and_any_reader_of_npz_can_look(tmp_path):
@@ -467,8 +551,8 @@ def test_arrays_that_no_network_can_have_are_refused(tmp_path, name):
 
 def test_a_newer_format_names_the_version_needed(tmp_path):
     save(trained(), tmp_path / "net.npz")
-    forge(tmp_path / "net.npz", lambda h: (h.update(version=3), h["libraries"].update(hebbnmf="9")))
-    with pytest.raises(ModelFileError, match=r"format version 3, .* install hebbnmf 9 or later"):
+    forge(tmp_path / "net.npz", lambda h: (h.update(version=4), h["libraries"].update(hebbnmf="9")))
+    with pytest.raises(ModelFileError, match=r"format version 4, .* install hebbnmf 9 or later"):
         load(tmp_path / "net.npz")
 
 

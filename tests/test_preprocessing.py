@@ -10,9 +10,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hebbnmf.datasets import extract_patches, load_natural_images
+from hebbnmf.engine.plasticity import discount
 from hebbnmf.preprocessing import (
     MissingFiller,
     PatchNormalizer,
+    RunningScaler,
     ZCAWhitener,
     image_filters,
     transform_rows,
@@ -25,7 +27,7 @@ def correlated(n_samples=200, n_features=6, seed=0):
     return rng.standard_normal((n_samples, n_features)) @ mixing + rng.normal(size=n_features)
 
 
-@pytest.mark.parametrize("transformer", [PatchNormalizer(), ZCAWhitener()])
+@pytest.mark.parametrize("transformer", [PatchNormalizer(), RunningScaler(), ZCAWhitener()])
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_keep_their_names(transformer, library):
     X = pd.DataFrame(correlated(20, 3), columns=["a", "b", "c"])
@@ -56,6 +58,109 @@ def test_normalising_ignores_brightness_and_without_eps_contrast(shift, scale, s
 def test_flat_patch_becomes_zero(value, eps, dtype):
     flat = np.full((2, 49), value, dtype=dtype)
     np.testing.assert_allclose(PatchNormalizer(eps=eps).fit_transform(flat), 0.0, atol=1e-6)
+
+
+def moments_in_order(X, memory):
+    """Weigh every row by the discounts of all rows after it, and take the moments: no recursion."""
+    gammas = np.array([discount(t, memory or 0) for t in range(len(X))])
+    weights = np.append(np.cumprod(gammas[:0:-1])[::-1], 1.0)
+    mean = weights @ X / weights.sum()
+    return mean, weights @ (X - mean) ** 2 / weights.sum(), weights.sum()
+
+
+@pytest.mark.parametrize("memory", [None, 0.1, 20])
+def test_running_moments_are_those_of_the_rows_so_far(memory):
+    X = correlated(60) + 3
+    scaler = RunningScaler(memory)
+    Z = scaler.partial_fit_transform(X.copy())
+    for t in (1, 2, 30, 60):
+        mean, var, weight = moments_in_order(X[:t], memory)
+        expected = (X[t - 1] - mean) / np.sqrt(np.where(var > 0, var, 1))
+        np.testing.assert_allclose(Z[t - 1], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scaler.mean_, mean)
+    np.testing.assert_allclose(scaler.var_, var)
+    assert scaler.weight_ == pytest.approx(weight)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.sampled_from([None, 0.2, 10]))
+def test_no_chunking_changes_a_bit_of_what_is_scaled(sizes, memory):
+    X = correlated(sum(sizes), 4)
+    whole, parts = RunningScaler(memory), RunningScaler(memory)
+    Z = whole.partial_fit_transform(X.copy())
+    chunks = np.split(X.copy(), np.cumsum(sizes)[:-1])
+    np.testing.assert_array_equal(np.vstack([parts.partial_fit_transform(c) for c in chunks]), Z)
+    np.testing.assert_array_equal(parts.transform(X), whole.transform(X))
+    np.testing.assert_array_equal(RunningScaler(memory).fit(X).mean_, whole.mean_)
+
+
+def test_scaling_by_the_whole_stream_is_that_of_scikit_learn():
+    X = correlated(500)
+    scaler = RunningScaler().fit(correlated(seed=1)).fit(X)
+    expected = StandardScaler().fit(X)
+    np.testing.assert_allclose(scaler.transform(X), expected.transform(X), atol=1e-10)
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, atol=1e-10)
+
+
+@pytest.mark.parametrize("memory", [None, 0.1, 100])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
+def test_features_of_any_scale_stand_beside_each_other(memory, offset):
+    X = correlated(300, 4, seed=2) + offset
+    scales = np.array([1e-8, 1.0, 1e8, 1e100])
+    Z = RunningScaler(memory).partial_fit_transform(X)
+    np.testing.assert_allclose(
+        RunningScaler(memory).partial_fit_transform(X * scales), Z, rtol=1e-7, atol=1e-6
+    )
+    # Sums of squares would lose offset**2 * 1e-16 = 1e-4 of the variance here.
+    mean, var, _ = moments_in_order(X, memory)
+    np.testing.assert_allclose(Z[-1], (X[-1] - mean) / np.sqrt(var), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [0.0, 0.1, -3e7, 1e-30])
+@pytest.mark.parametrize("memory", [None, 20])
+def test_constant_features_and_first_rows_become_zero(value, dtype, memory):
+    X = np.full((1000, 2), value, dtype)
+    X[:, 1] = np.arange(1000)
+    scaler = RunningScaler(memory)
+    Z = scaler.partial_fit_transform(X)
+    assert Z.dtype == dtype
+    assert not Z[:, 0].any()
+    assert not Z[0].any()
+    assert Z[1, 1] == pytest.approx(1, abs=0.1)
+    assert scaler.scale_[0] == 1
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, atol=1e-3)
+
+
+def test_a_feature_that_comes_to_rest_far_from_zero_is_constant():
+    rest = np.full((20_000, 1), 1e9 / 3)
+    Z = RunningScaler(memory=100).partial_fit_transform(np.vstack([rest[:50] * 2, rest]))
+    assert np.abs(Z[-1000:]).max() < 1e-5
+
+
+def test_single_precision_is_scaled_as_double_precision_is():
+    X = (correlated(200) + 100).astype(np.float32)
+    Z = RunningScaler().partial_fit_transform(X)
+    np.testing.assert_allclose(Z, RunningScaler().partial_fit_transform(X.astype(float)), atol=1e-5)
+
+
+def test_a_scaler_counts_only_rows_that_it_accepts():
+    X = correlated(20, 3)
+    scaler = RunningScaler().partial_fit(X)
+    for bad in ([[1.0, np.nan, 2.0]], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match=r"NaN|features"):
+            scaler.partial_fit_transform(bad)
+    assert (scaler.n_samples_seen_, scaler.weight_) == (20, 20.0)
+    with pytest.raises(NotFittedError):
+        RunningScaler().transform(X)
+    with pytest.raises(ValueError, match=r"memory=1 cannot be used: set it to a number of samples"):
+        RunningScaler(memory=1).fit(X)
+
+
+def test_a_scaled_frame_keeps_its_index_on_arrival():
+    X = pd.DataFrame(correlated(20, 3), columns=list("abc"), index=range(5, 25))
+    Z = RunningScaler().set_output(transform="pandas").partial_fit_transform(X)
+    assert list(Z.columns) == list("abc")
+    assert list(Z.index) == list(X.index)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.floats(-1e6, 1e6))

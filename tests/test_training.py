@@ -17,11 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from equality import assert_same_model
-from hebbnmf import Learner, OnlineSNMF
+from hebbnmf import Learner, OnlineSNMF, StreamPipeline, make_online_clusterer
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
-from hebbnmf.preprocessing import ZCAWhitener
+from hebbnmf.preprocessing import RunningScaler, ZCAWhitener
 from hebbnmf.streams import StreamError, open_stream
 from hebbnmf.training import loop, resume, train
 
@@ -100,6 +100,85 @@ def test_preprocessing_is_applied_stored_and_resumed(tmp_path, data):
     )
     assert read(path).model.n_samples_seen_ == BLOCK
     assert_same_model(resume(path, open_stream(X, **OPTIONS)), expected)
+
+
+PIPELINES = {
+    "clusterer": lambda: make_online_clusterer(6, n_landmarks=20, random_state=0),
+    "drifting": lambda: make_online_clusterer(6, n_landmarks=20, random_state=0, memory=50),
+    "scaled": lambda: StreamPipeline([("scaler", RunningScaler()), ("network", new_model())]),
+    "whitened": lambda: StreamPipeline([("whitener", ZCAWhitener()), ("network", new_model())]),
+    "of one step": lambda: StreamPipeline([("network", new_model())]),
+}
+
+
+def assert_same_pipeline(pipeline, other):
+    assert_same_model(pipeline["network"], other["network"])
+    assert [name for name, _ in pipeline.steps] == [name for name, _ in other.steps]
+    for step, expected in zip(pipeline[:-1], other[:-1], strict=True):
+        assert vars(step).keys() == vars(expected).keys()
+        for name, value in vars(expected).items():
+            np.testing.assert_array_equal(getattr(step, name), value, err_msg=name)
+
+
+@pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES)
+@pytest.mark.parametrize("name", ["x.npy", "x.csv"])
+def test_a_pipeline_resumed_from_every_checkpoint_ends_the_same(
+    tmp_path, data, name, make, monkeypatch
+):
+    monkeypatch.setattr(loop, "_FIRST_ROWS", 100)
+    monkeypatch.setattr(loop, "_PIECE", 50)
+
+    def opened():
+        return open_stream(data / name, shuffle=True, **OPTIONS)
+
+    whole = train(make(), opened())
+    copies = []
+
+    def keep(_):
+        if path.exists():
+            copies.append(shutil.copy(path, tmp_path / f"{len(copies)}.npz"))
+
+    path = tmp_path / "checkpoint.npz"
+    train(make(), opened(), checkpoint=path, every=1, on_progress=keep)
+    assert_same_pipeline(load(path), whole)
+    assert len(copies) >= 10
+    for copy in [*copies, path]:
+        assert_same_pipeline(resume(copy, opened()), whole)
+    assert whole["network"].n_samples_seen_ == 2 * (5 * BLOCK + 20)
+
+
+def test_a_pipeline_trained_on_a_stream_is_one_that_learned_the_array(data):
+    X = np.load(data / "x.npy")
+    model = PIPELINES["clusterer"]()
+    trained = train(model, open_stream(X))
+    assert trained is model
+    expected = PIPELINES["clusterer"]().partial_fit(X)
+    assert_same_pipeline(trained, expected)
+    np.testing.assert_array_equal(trained.labels_, expected.labels_)
+
+
+def test_an_untrained_pipeline_is_stored_and_names_of_columns_are_kept(tmp_path, data):
+    path = tmp_path / "checkpoint.npz"
+    stream = open_stream(data / "x.npy", **OPTIONS)
+    model = train(PIPELINES["clusterer"](), stream, checkpoint=path, should_stop=lambda: True)
+    assert not hasattr(model["network"], "learner_")
+    assert_same_pipeline(
+        resume(path, open_stream(data / "x.npy", **OPTIONS)),
+        train(PIPELINES["clusterer"](), open_stream(data / "x.npy", **OPTIONS)),
+    )
+    X = np.load(data / "x.npy")
+    train(model, open_stream(write_csv(tmp_path / "a.csv", X, "abcd")), checkpoint=path)
+    assert list(load(path).feature_names_in_) == list("abcd")
+    with pytest.raises(StreamError, match="but the model learned the columns a, b, c, d"):
+        train(load(path), open_stream(write_csv(tmp_path / "b.csv", X, "abdc")))
+
+
+def test_pipelines_that_a_stream_cannot_train_are_refused(data):
+    stream = open_stream(data / "x.npy")
+    with pytest.raises(TypeError, match="the last step of the pipeline is a PCA, but a stream"):
+        train(StreamPipeline([("pca", PCA(2))]), stream)
+    with pytest.raises(ValueError, match="make its steps steps of the pipeline"):
+        train(PIPELINES["scaled"](), stream, preprocessing=[ZCAWhitener().fit(np.eye(4))])
 
 
 def write_csv(path, X, names):

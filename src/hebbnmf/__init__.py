@@ -11,8 +11,10 @@ if TYPE_CHECKING:
         datasets,
         distributed,
         estimators,
+        feature_map,
         metrics,
         persistence,
+        pipeline,
         plots,
         preprocessing,
         streams,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         SymNMF,
     )
     from hebbnmf.learner import Learner, Settings
+    from hebbnmf.pipeline import StreamPipeline, make_online_clusterer
 
 __version__ = "0.1.0"
 _NAMES = {
@@ -39,7 +42,9 @@ _NAMES = {
     "OnlineSNMF": "hebbnmf.estimators",
     "RunningCost": "hebbnmf.cost",
     "Settings": "hebbnmf.learner",
+    "StreamPipeline": "hebbnmf.pipeline",
     "SymNMF": "hebbnmf.estimators",
+    "make_online_clusterer": "hebbnmf.pipeline",
     "snmf_cost": "hebbnmf.cost",
 }
 __all__ = [
@@ -51,6 +56,7 @@ __all__ = [
     "OnlineSNMF",
     "RunningCost",
     "Settings",
+    "StreamPipeline",
     "SymNMF",
     "adapters",
     "clustering",
@@ -58,8 +64,11 @@ __all__ = [
     "datasets",
     "distributed",
     "estimators",
+    "feature_map",
+    "make_online_clusterer",
     "metrics",
     "persistence",
+    "pipeline",
     "plots",
     "preprocessing",
     "snmf_cost",

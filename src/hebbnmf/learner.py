@@ -10,12 +10,13 @@ names, labels and files stay with them.
 import inspect
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
+from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from hebbnmf.cost import RunningCost
@@ -57,6 +58,9 @@ __all__ = [
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
+# Samples after which their mean is looked at, and the share of their squared length that it may
+# explain.
+_LEADING_SAMPLES, _LARGEST_SHARE_OF_MEAN = 100, 0.5
 # Packages whose frames lie between a warning and the line of the user that caused it.
 _PACKAGES = ("hebbnmf", "joblib", "river", "sklearn")
 
@@ -238,7 +242,10 @@ class SeparationSettings:
 
     def reason_for_no_unit(self, scale: str) -> str:  # noqa: ARG002
         """Explain why no sample recruited a unit, and what to do."""
-        return "all samples are equal; check the data"
+        return (
+            "all samples are equal, or there are fewer than four for each component; give more, "
+            "or lower n_components"
+        )
 
 
 AnySettings = Settings | DictionarySettings | SeparationSettings | SubspaceSettings
@@ -299,6 +306,7 @@ class Learner:
         self.settings = settings
         self.network = settings.network(n_features, dtype)
         self.cost = RunningCost() if settings.track_cost else None
+        self._lead = _Lead(n_features) if _is_about_zero(settings) else None
 
     def configure(self, settings: AnySettings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
@@ -321,19 +329,24 @@ class Learner:
         """Continue from a `state`, whose arrays now belong to the learner."""
         self.network.restore(state.weights, state.n_samples)
         self.cost = state.cost
+        self._lead = None
 
     def check_rows(self, X: ArrayLike) -> FloatArray:
         """Return rows as the network takes them, or raise ValueError; see `check_rows`."""
         return check_rows(X, self.network.dtype, self.network.n_features)
 
     def learn(self, X: FloatArray, *, keep: bool = True) -> Responses:
-        """Learn from samples in order, as `Network.learn` does, and update the cost."""
+        """Learn from samples in order, as `Network.learn` does, and update the cost.
+
+        Rows of a sparse matrix are made dense a batch at a time.
+        """
+        if issparse(X):
+            return _joined([self.learn(rows, keep=keep) for rows in _dense_batches(X, BATCH)])
         if keep or self.cost is None:
             return self._learn(X, keep)
         # The cost needs responses: of a batch at a time.
         parts = [self._learn(X[i : i + BATCH], True) for i in range(0, len(X), BATCH)]
-        labels = np.concatenate([part.labels for part in parts])
-        return Responses(parts[-1].Y[:0], labels, sum(part.n_unconverged for part in parts), [])
+        return _joined([part._replace(Y=part.Y[:0]) for part in parts])
 
     def _learn(self, X: FloatArray, keep: bool) -> Responses:
         responses = self.network.learn(X, keep=keep)
@@ -350,6 +363,9 @@ class Learner:
 
     def respond(self, X: FloatArray, n_jobs: int | None = None, *, keep: bool = True) -> Responses:
         """Respond to samples with frozen weights, as `Network.respond` does."""
+        if issparse(X):
+            parts = _dense_batches(X, _FROZEN_BATCH)
+            return _joined([self.respond(rows, n_jobs, keep=keep) for rows in parts])
         return self.network.respond(X, n_jobs, keep=keep)
 
     def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
@@ -362,7 +378,7 @@ class Learner:
         """Return the same as `score` for rows that come in chunks."""
         cost, exponent = RunningCost(), 0
         n_unconverged = 0
-        for rows in (X[i : i + _FROZEN_BATCH] for X in chunks for i in _batch_starts(X)):
+        for rows in (rows for X in chunks for rows in _dense_batches(X, _FROZEN_BATCH)):
             # The score has no scale, but its terms grow as |x|^4 and may overflow: rescale.
             if (largest := np.abs(rows).max()) > 0:
                 own = int(np.frexp(largest)[1])
@@ -390,22 +406,61 @@ class Learner:
         if not self.network.n_units:
             scale = ""
             if X is not None:
-                norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64).max()
+                norm2 = _largest_norm2(X)
                 scale = f", at most {norm2**2:.3g} in these data"
             reason = self.settings.reason_for_no_unit(scale)
             warn_user(f"No unit was recruited: {reason}.", UserWarning)
 
+    def warn_uncentred(self, X: FloatArray) -> None:
+        """Warn the user, once the first samples came, if their mean is most of what they have."""
+        if self._lead is None:
+            return
+        self._lead.add(X)
+        if self._lead.n_samples < _LEADING_SAMPLES:
+            return
+        share = self._lead.share_of_mean()
+        self._lead = None
+        if share > _LARGEST_SHARE_OF_MEAN:
+            warn_user(
+                f"The mean of X explains {share:.0%} of the squared length of its rows, so that "
+                "all of them are similar by their inner products: centre X, by RunningScaler in a "
+                "StreamPipeline, or use make_online_clusterer, unless its zero is meant.",
+                UserWarning,
+            )
 
-def _batch_starts(X: FloatArray) -> range:
-    return range(0, len(X), _FROZEN_BATCH)
+
+def _is_about_zero(settings: AnySettings) -> bool:
+    """Return whether similarities are plain inner products, which a mean makes alike."""
+    # A dictionary codes the samples themselves; the others centre them, or want their mean.
+    return isinstance(settings, Settings) and not settings.rules().offset
+
+
+class _Lead:
+    """The first samples of a stream: their number, their sum, and that of their squared lengths."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_samples, self._norm2 = 0, 0.0
+        self._sum = np.zeros(n_features)
+
+    def add(self, X: FloatArray) -> None:
+        """Add samples, up to the number that is looked at."""
+        X = _dense(X[: _LEADING_SAMPLES - self.n_samples]).astype(np.float64)
+        self.n_samples += len(X)
+        self._sum += X.sum(axis=0)
+        self._norm2 += float(np.einsum("ij,ij->", X, X))
+
+    def share_of_mean(self) -> float:
+        """Return the share of their mean squared length that the mean explains."""
+        return float(self._sum @ self._sum / (self.n_samples * self._norm2 or 1.0))
 
 
 def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) -> FloatArray:
     """Return X as C-contiguous rows of a dtype, or raise ValueError.
 
-    They are finite, with norms whose fourth power is finite, and have `n_features` if given.
+    They are finite, with norms whose fourth power is finite, and have `n_features` if given. A
+    sparse matrix stays one, of compressed rows.
     """
-    rows: FloatArray = np.asarray(X, order="C")
+    rows: FloatArray = csr_array(X) if issparse(X) else np.asarray(X, order="C")
     if rows.ndim != 2:
         shape = "(1, -1)" if rows.ndim == 1 else "(n_samples, n_features)"
         raise ValueError(
@@ -421,10 +476,10 @@ def check_rows(X: ArrayLike, dtype: DTypeLike, n_features: int | None = None) ->
             "columns, and the preprocessing, that it learned with."
         )
     limit = LARGEST_NORM2[rows.dtype]
-    largest = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).max(initial=0.0)
+    largest = _largest_norm2(rows)
     if largest <= limit:
         return rows
-    if not np.isfinite(rows).all():
+    if not np.isfinite(rows.data if issparse(rows) else rows).all():
         raise ValueError("X contains NaN or infinity: leave such samples out, or fill them.")
     raise ValueError(
         f"X has a row with squared norm {largest:.3g}, above the limit of {limit:.3g} for "
@@ -440,3 +495,28 @@ def warn_user(message: str, category: type[Warning]) -> None:
     ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level + 1)
+
+
+def _largest_norm2(X: Any) -> float:
+    if issparse(X):
+        with np.errstate(over="ignore"):
+            return float(X.astype(np.float64).power(2).sum(axis=1).max(initial=0.0))
+    return float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max(initial=0.0))
+
+
+def _dense(X: Any) -> FloatArray:
+    return X.toarray() if issparse(X) else X
+
+
+def _dense_batches(X: FloatArray, size: int) -> Iterator[FloatArray]:
+    """Yield the rows of an array or a sparse matrix, so many at a time."""
+    for start in range(0, X.shape[0], size):
+        yield _dense(X[start : start + size])
+
+
+def _joined(parts: list[Responses]) -> Responses:
+    """Join the responses to successive batches; columns of units born later are zero before."""
+    n_units = parts[-1].Y.shape[1]
+    Y = [np.pad(part.Y, ((0, 0), (0, n_units - part.Y.shape[1]))) for part in parts]
+    labels = np.concatenate([part.labels for part in parts])
+    return Responses(np.concatenate(Y), labels, sum(part.n_unconverged for part in parts), [])

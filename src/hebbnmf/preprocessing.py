@@ -1,11 +1,13 @@
-"""Preprocessing of samples before the network: contrast normalisation and whitening.
+"""Preprocessing of samples before the network: running scaling, contrast, whitening.
 
-The recipe is that of section III.C and ref. [2] of the paper (Coates & Ng), for pixels in 0..255:
-each patch is centred and divided by its contrast, then the ensemble of patches is whitened.
+The recipe for patches is that of section III.C and ref. [2] of the paper (Coates & Ng), for pixels
+in 0..255: each patch is centred and divided by its contrast, then the ensemble of patches is
+whitened.
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,23 +19,48 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hebbnmf._sklearn import in_chosen_container
+from hebbnmf.engine.moments import learn_moments, scale_of
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.parameters import FLAG, NON_NEGATIVE, check_parameter
+from hebbnmf.parameters import FLAG, MEMORY, NON_NEGATIVE, check_parameter, optional
 
-__all__ = ["MissingFiller", "PatchNormalizer", "ZCAWhitener", "image_filters", "transform_rows"]
+__all__ = [
+    "MissingFiller",
+    "PatchNormalizer",
+    "RunningScaler",
+    "ZCAWhitener",
+    "image_filters",
+    "transform_rows",
+    "unnamed_rows",
+]
 
 _FLOATS = [np.float64, np.float32]
 _ROWS_AT_ONCE = 8192
 
 
 class _FloatTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """What both transformers share: the parameter `eps`, and the precision of their input."""
+    """What the transformers share: a parameter that is checked, and the precision of their input.
 
-    eps: float
+    ``_rule`` holds the name of the parameter, and its rule.
+    """
+
+    _rule = ("eps", NON_NEGATIVE)
 
     def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
-        check_parameter("eps", self.eps, NON_NEGATIVE)
+        name, rule = self._rule
+        check_parameter(name, getattr(self, name), rule)
         return np.asarray(validate_data(self, X, dtype=_FLOATS, reset=reset))
+
+    def _validate_transformed(self, X: ArrayLike) -> FloatArray:
+        """Check rows that `transform` returned, to be transformed back."""
+        check_is_fitted(self)
+        rows = check_array(X, dtype=_FLOATS)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but this {type(self).__name__} was fitted with "
+                f"{self.n_features_in_}: give samples that its transform returned."
+            )
+        return np.asarray(rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -197,6 +224,130 @@ class PatchNormalizer(_FloatTransformer):
         return tags
 
 
+class RunningScaler(_FloatTransformer):
+    """Centre features and scale them to unit variance by running moments, row by row.
+
+    Every row is scaled by the moments of the rows up to it, itself included, so that a stream can
+    be standardised in one pass. scikit-learn's `StandardScaler` scales all rows of a chunk by the
+    same moments, and its results depend on how the stream is cut into chunks; these do not.
+
+    Parameters
+    ----------
+    memory : float or None, default=None
+        How much of the stream the moments remember, by the same clock as `OnlineSNMF`: a share of
+        it, above 0 and below 1, a number of samples, at least 2, or all of it (None).
+
+    Attributes
+    ----------
+    mean_, var_ : ndarray of shape (n_features,)
+        The running moments, in float64. The variance is normalised by the number of samples.
+    scale_ : ndarray of shape (n_features,)
+        What features are divided by: the standard deviation, 1 where it is a rounding error.
+    weight_ : float
+        Total weight of the samples that are remembered; their number without ``memory``.
+    n_samples_seen_, n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, of a data frame.
+
+    Notes
+    -----
+    With W the total weight of the rows so far, a row x has the share ``a = 1 / W``; with
+    ``d = x - mean``, ``mean += a d`` and ``var = (1 - a) (var + a d^2)``. Only differences from
+    the mean are squared, so nothing cancels however far from zero a feature lies. A feature that
+    is constant becomes zero, and so does the first row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hebbnmf.preprocessing import RunningScaler
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]])
+    >>> scaler = RunningScaler()
+    >>> scaler.partial_fit_transform(X)
+    array([[0., 0.],
+           [1., 0.],
+           [0., 0.]])
+    >>> scaler.mean_, scaler.var_
+    (array([2., 5.]), array([0.66666667, 0.        ]))
+    """
+
+    _rule = ("memory", optional(MEMORY, "None for all samples"))
+
+    def __init__(self, memory: float | None = None) -> None:
+        self.memory = memory
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Learn the moments; earlier samples are forgotten.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples, in order.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : RunningScaler
+        """
+        samples = self._validate(X, reset=True)
+        self._forget()
+        self._learn(samples, keep=False)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Learn from a chunk of samples, of one row or many; otherwise as `fit`."""
+        self._learn(self._validate_next(X), keep=False)
+        return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Learn from a chunk, and return each row scaled by the moments of the rows up to it."""
+        return in_chosen_container(self, self._learn(self._validate_next(X), keep=True), X)
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Return ``(X - mean_) / scale_``, in the precision of X."""
+        check_is_fitted(self)
+        samples = self._validate(X, reset=False)
+        # In float64 until the end: a mean may be large beside its feature's deviation.
+        return ((samples - self.mean_) / self.scale_).astype(samples.dtype, copy=False)
+
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+        """Return the samples that `transform` scaled."""
+        scaled = self._validate_transformed(X)
+        return (scaled * self.scale_ + self.mean_).astype(scaled.dtype, copy=False)
+
+    @property
+    def scale_(self) -> NDArray[np.float64]:
+        """What features are divided by."""
+        memory = float(self.memory or 0)
+        moments = zip(self.mean_, self.var_, strict=True)
+        return np.array([scale_of(mean, var, memory) for mean, var in moments])
+
+    def _validate_next(self, X: ArrayLike) -> FloatArray:
+        first = not hasattr(self, "n_samples_seen_")
+        samples = self._validate(X, reset=first)
+        if first:
+            self._forget()
+        return samples
+
+    def _forget(self) -> None:
+        self.n_samples_seen_, self.weight_ = 0, 0.0
+        self.mean_, self.var_ = np.zeros(self.n_features_in_), np.zeros(self.n_features_in_)
+
+    def _learn(self, X: FloatArray, *, keep: bool) -> FloatArray:
+        scaled = np.empty((len(X) if keep else 0, X.shape[1]), X.dtype)
+        self.weight_ = learn_moments(
+            self.n_samples_seen_,
+            self.weight_,
+            float(self.memory or 0),
+            X,
+            self.mean_,
+            self.var_,
+            scaled,
+        )
+        self.n_samples_seen_ += len(X)
+        return scaled
+
+
 class ZCAWhitener(_FloatTransformer):
     """Decorrelate features by the symmetric whitening matrix, learned at once or from a stream.
 
@@ -284,13 +435,7 @@ class ZCAWhitener(_FloatTransformer):
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Return the samples that `transform` whitened."""
-        check_is_fitted(self)
-        whitened = check_array(X, dtype=_FLOATS)
-        if whitened.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {whitened.shape[1]} features, but this ZCAWhitener was fitted with "
-                f"{self.n_features_in_}: give samples that its transform returned."
-            )
+        whitened = self._validate_transformed(X)
         dtype = whitened.dtype
         samples = whitened @ self._covariance_power(0.5).astype(dtype) + self.mean_.astype(dtype)
         return np.asarray(samples)
@@ -378,9 +523,6 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
 def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:
     """Pass rows through fitted steps, the first one first; there may be none.
 
-    Streams give bare arrays and compare column names once, so scikit-learn's warning about
-    missing feature names is ignored.
-
     Examples
     --------
     >>> import numpy as np
@@ -390,8 +532,7 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+    with unnamed_rows():
         for step in steps:
             transformed = step.transform(rows)
             if issparse(transformed):
@@ -401,3 +542,14 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
                 )
             rows = np.asarray(transformed)
     return rows
+
+
+@contextmanager
+def unnamed_rows() -> Iterator[None]:
+    """Ignore scikit-learn's warning about missing feature names.
+
+    Streams give bare arrays, and compare the names of their columns once.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield

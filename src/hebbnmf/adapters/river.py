@@ -245,7 +245,21 @@ class RiverPCA(_OnDicts):
         network = self.learner.network
         axes, _ = network.principal_axes()
         # Features that were never learned lie outside the subspace.
-        return np.asarray((rows[:, : network.n_features] - network.learned.mean) @ axes.T)
+        coordinates = (rows[:, : network.n_features] - network.learned.mean) @ axes.T
+        return np.asarray(coordinates * self._signs(axes))
+
+    def _signs(self, axes: FloatArray) -> FloatArray:
+        """Return signs by which the largest entry of each axis is positive.
+
+        Of entries that are equal but for rounding, it is that of the first name: the order in which
+        a dict holds its features plays no part.
+        """
+        if not axes.size:
+            return np.ones(len(axes))
+        by_name = axes[:, [self.columns[name] for name in sorted(self.columns, key=str)]]
+        size = np.abs(by_name)
+        first = (size > (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
+        return np.sign(by_name[np.arange(len(axes)), first])
 
 
 def _row(x: Sample) -> NDArray[np.float64]:

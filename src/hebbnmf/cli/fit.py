@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -12,20 +13,22 @@ from hebbnmf.cli.inputs import (
     data_argument,
     options,
     progress,
-    read_fitted,
+    read_fitted_file,
     read_options,
     report_bad_rows,
 )
 from hebbnmf.cli.messages import say
 from hebbnmf.cli.outputs import FORCE, check_output
-from hebbnmf.cli.preparing import SCALE, WHITEN, filling, fitted_steps
+from hebbnmf.cli.preparing import WHITEN, filling, fitted_steps, parts
 from hebbnmf.cli.signals import Interrupts
 from hebbnmf.cli.summary import Watcher
 
 if TYPE_CHECKING:
     from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
+    from hebbnmf.pipeline import StreamPipeline
     from hebbnmf.streams import ReadOptions, Stream
+    from hebbnmf.training.loop import Trainable
 
 Options = dict[str, Any]  # values of the options, by name
 
@@ -76,6 +79,12 @@ _OPTIONS = (
         default="snmf",
         help="Clusters and features, principal components, a sparse dictionary, or non-negative "
         "sources. Options that a model does not have are refused.",
+    ),
+    click.option(
+        "--clusters",
+        type=_COUNT,
+        help="Cluster the rows into at most this many clusters, in one pass and without further "
+        "choices: the same as --scale --kernel rbf and as many units.",
     ),
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
@@ -146,8 +155,19 @@ _OPTIONS = (
         help="Learn rows as they arrive, from a growing text file or a pipe, until interrupted; "
         "then save.",
     ),
-    SCALE,
+    click.option(
+        "--scale",
+        is_flag=True,
+        help="Standardise each column first: in a separate pass, or by running moments where DATA "
+        "can be read only once or --kernel rbf is given.",
+    ),
     WHITEN,
+    click.option(
+        "--kernel",
+        type=click.Choice(["rbf", "linear"]),
+        help="Similarity of rows: a Gaussian of their distance, learned from the first of them, or "
+        "their inner product, which is the default without --clusters.",
+    ),
     click.option(
         "--checkpoint",
         type=PATH,
@@ -179,6 +199,7 @@ _OPTIONS = (
 @click.command(
     epilog="""\b
 Examples:
+  $ hebbnmf fit rows.csv -o model.npz --clusters 10
   $ hebbnmf fit rows.csv -o model.npz --n-components 3 --scale
   $ hebbnmf fit day1.csv day2.csv -o model.npz --columns a,b --epochs 2
   $ hebbnmf fit day2.csv -o model.npz --continue model.npz
@@ -208,13 +229,13 @@ def fit(
     DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
     "day*.csv", or - for standard input. They are read in constant memory.
     """
-    _check_usage(data, output, o)
+    _check_usage(ctx, data, output, o)
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
     _check_outputs(data, output, o)
     begin = _begin(ctx, data, reading, fill, o)
-    model, n_before = begin.model, begin.n_learned()
+    n_before = begin.n_learned()
     interrupts = ctx.ensure_object(Interrupts)
     interrupts.saves, interrupted = True, False
     with (
@@ -233,7 +254,7 @@ def fit(
             watcher = Watcher(stream, bar, suggest_scale=not begin.is_scaled)
             try:
                 train(
-                    model,
+                    begin.model,
                     stream,
                     preprocessing=begin.steps,
                     checkpoint=o["checkpoint"],
@@ -252,14 +273,14 @@ def fit(
                 if n_learned > n_before:
                     if o["watch"]:
                         _save(begin, watcher, output, o)
-                    error.add_note(f"{n_learned} rows are learned: {_kept(output, model, o)}.")
+                    error.add_note(f"{n_learned} rows are learned: {_kept(output, begin, o)}.")
                 raise
         report_bad_rows(stream)
     interrupted = interrupted or interrupts.should_stop()
-    if not interrupted or _is_watched(model, o):
+    if not interrupted or _is_watched(begin, o):
         _save(begin, watcher, output, o)
     if interrupted:
-        say(f"Interrupted: {_kept(output, model, o)}.", err=True)
+        say(f"Interrupted: {_kept(output, begin, o)}.", err=True)
         ctx.exit(interrupts.exit_code)
 
 
@@ -283,7 +304,7 @@ def _save(begin: "_Begin", watcher: Watcher, output: str, o: Options) -> None:
     watcher.summarise(begin.model, output, as_json=o["as_json"])
 
 
-def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
+def _check_usage(ctx: click.Context, data: Sequence[str], output: str, o: Options) -> None:
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
@@ -292,10 +313,17 @@ def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
-    if o["continued"] is not None and (o["scale"] or o["whiten"]):
+    prepares = o["clusters"] or o["scale"] or o["whiten"] or o["kernel"]
+    if o["continued"] is not None and prepares:
         raise click.UsageError(
-            f"--continue keeps the preprocessing of {o['continued']}: leave out --scale and "
-            "--whiten, or fit a new model."
+            f"--continue keeps the preprocessing of {o['continued']}: leave out --clusters, "
+            "--scale, --whiten and --kernel, or fit a new model."
+        )
+    if o["clusters"] and _given(ctx, ["n_components"]):
+        raise click.UsageError("--clusters and --n-components both bound the units: give one.")
+    if o["clusters"] and o["model"] != "snmf":
+        raise click.UsageError(
+            f"--clusters is no option of --model {o['model']}: give one of them."
         )
 
 
@@ -305,19 +333,34 @@ def _are_one_file(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
+# Classes of the step that --scale stands for.
+_SCALERS = ("StandardScaler", "RunningScaler")
+
+
 class _Begin(NamedTuple):
     """What a training begins with."""
 
-    model: "OnlineEstimator"
-    steps: "list[Step]"
+    model: "Trainable"
+    steps: "list[Step]"  # before a model that is no pipeline
     reading: "ReadOptions"
     position: dict[str, Any] | None = None
     n_rows: int | None = None  # rows of an epoch, if a pass has counted them
     n_before: int = 0  # samples that the model had seen before this training began
 
+    @property
+    def network(self) -> "OnlineEstimator":
+        """The model, or the last step of a pipeline."""
+        return parts(self.model)[0]
+
+    @property
+    def all_steps(self) -> "list[Step]":
+        """The steps before the network."""
+        return [*self.steps, *parts(self.model)[1]]
+
     def n_learned(self) -> int:
         """Return how many rows this training has learned, before it was resumed too."""
-        n_seen = self.model.n_samples_seen_ if self.model.__sklearn_is_fitted__() else 0
+        network = self.network
+        n_seen = network.n_samples_seen_ if network.__sklearn_is_fitted__() else 0
         return n_seen - self.n_before
 
     def rows_left(self, limit: int | None) -> int | None:
@@ -334,7 +377,7 @@ class _Begin(NamedTuple):
     @property
     def is_scaled(self) -> bool:
         """Return whether columns come standardised or whitened."""
-        return any(type(step).__name__ in ("StandardScaler", "ZCAWhitener") for step in self.steps)
+        return any(type(step).__name__ in (*_SCALERS, "ZCAWhitener") for step in self.all_steps)
 
 
 def _begin(
@@ -348,21 +391,28 @@ def _begin(
     from dataclasses import replace
 
     if o["continued"] is None and not o["resume"]:
+        if _learns_in_one_pass(data, fill, o):
+            return _Begin(_new_pipeline(ctx, fill), [], reading)
         steps, n_rows = fitted_steps(
             data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
         )
         return _Begin(_new_model(ctx), steps, reading, n_rows=n_rows)
     n_before = 0
     if o["continued"] is not None:
-        model, steps, reading = read_fitted(o["continued"], reading, fill)
-        model.set_params(**_given(ctx, model.get_params()), **_order(o))
-        n_before = model.n_samples_seen_
-    position = None
+        file, reading = read_fitted_file(o["continued"], reading, fill)
+        network: OnlineEstimator = file.model
+        network.set_params(**_given(ctx, network.get_params()), **_order(o))
+        n_before = network.n_samples_seen_
+        begin = (
+            _Begin(network, file.preprocessing, reading, n_before=n_before)
+            if file.pipeline is None
+            else _Begin(file.pipeline, [], reading, n_before=n_before)
+        )
     if o["resume"]:
-        model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
-        if reading.missing == "raise" and filling(steps) is not None:
-            reading = replace(reading, missing="keep")
-    return _Begin(model, steps, reading, position, n_before=n_before)
+        begin = _resumed(ctx, o["checkpoint"], reading)._replace(n_before=n_before)
+        if reading.missing == "raise" and filling(begin.all_steps) is not None:
+            begin = begin._replace(reading=replace(reading, missing="keep"))
+    return begin
 
 
 def _given(ctx: click.Context, names: Iterable[str]) -> Options:
@@ -383,6 +433,8 @@ def _new_model(ctx: click.Context) -> "OnlineEstimator":
 
     kind = getattr(estimators, _MODELS[ctx.params["model"]])
     given = _given(ctx, _parameters_of_models())
+    if ctx.params["clusters"]:
+        given["n_components"] = ctx.params["clusters"]
     for name in given.keys() - kind.setting_names():
         raise click.UsageError(
             f"--{name.replace('_', '-')} is no option of --model {ctx.params['model']}: "
@@ -390,6 +442,34 @@ def _new_model(ctx: click.Context) -> "OnlineEstimator":
         )
     model: OnlineEstimator = kind(**given, **_order(ctx.params))
     return model
+
+
+def _learns_in_one_pass(data: Sequence[str], fill: str | None, o: Options) -> bool:
+    """Return whether preprocessing learns as the network does, instead of in passes before it."""
+    only_once = any(path == "-" or Path(path).is_fifo() for path in data)
+    prepares = o["scale"] or o["whiten"] or fill
+    return bool(o["clusters"] or o["kernel"] == "rbf" or (only_once and prepares))
+
+
+def _new_pipeline(ctx: click.Context, fill: str | None) -> "StreamPipeline":
+    """Make the steps that are asked for; for --clusters those of `make_online_clusterer`."""
+    from hebbnmf.feature_map import RBFMap
+    from hebbnmf.pipeline import StreamPipeline
+    from hebbnmf.preprocessing import MissingFiller, RunningScaler, ZCAWhitener
+
+    network: Any = _new_model(ctx)
+    o = ctx.params
+    kernel = o["kernel"] or ("rbf" if o["clusters"] else "linear")
+    steps: list[tuple[str, Step]] = []
+    if fill:
+        steps.append(("filler", MissingFiller(with_mean=fill == "mean")))
+    if o["scale"] or o["clusters"]:
+        steps.append(("scaler", RunningScaler(network.memory)))
+    if o["whiten"]:
+        steps.append(("whitener", ZCAWhitener()))
+    if kernel == "rbf":
+        steps.append(("kernel", RBFMap(random_state=o["seed"])))
+    return StreamPipeline([*steps, ("network", network)])
 
 
 def _parameters_of_models() -> set[str]:
@@ -402,18 +482,18 @@ def _parameters_of_models() -> set[str]:
     return names & {option.name for option in fit.params}
 
 
-def _read_checkpoint(
-    ctx: click.Context, path: str
-) -> tuple["OnlineEstimator", "list[Step]", dict[str, Any]]:
-    """Read a checkpoint; options that were given must be those that it was made with."""
+def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> _Begin:
+    """Begin where a checkpoint stands; options that were given must be those it was made with."""
     from hebbnmf.persistence import read_checkpoint
 
     model, steps, position = read_checkpoint(path)
-    kinds = {type(step).__name__ for step in steps}
-    stored = {**model.get_params(), "scale": "StandardScaler" in kinds}
+    begin = _Begin(model, steps, reading, position)
+    network, kinds = begin.network, {type(step).__name__ for step in begin.all_steps}
+    stored = {**network.get_params(), "scale": not kinds.isdisjoint(_SCALERS)}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
-    stored["missing"] = filling(steps)
-    stored["model"] = next(kind for kind, name in _MODELS.items() if name == type(model).__name__)
+    stored |= {"kernel": "rbf" if "RBFMap" in kinds else "linear"}
+    stored |= {"clusters": stored["n_components"], "missing": filling(begin.all_steps)}
+    stored["model"] = next(kind for kind, name in _MODELS.items() if name == type(network).__name__)
     # A larger --epochs is allowed: training continues after the last one. So are further skips.
     for name, value in _given(ctx, stored).items():
         if value not in (stored[name], "skip"):
@@ -421,17 +501,17 @@ def _read_checkpoint(
                 f"--{name.replace('_', '-')} is {value!r}, but {path} was made with "
                 f"{stored[name]!r}; resume it as it was begun."
             )
-    return model, steps, position
+    return begin
 
 
-def _is_watched(model: "OnlineEstimator", o: Options) -> bool:
+def _is_watched(begin: _Begin, o: Options) -> bool:
     """Return whether a model is to be saved at an interrupt, which is how watching ends."""
-    return o["watch"] and model.__sklearn_is_fitted__()
+    return o["watch"] and begin.network.__sklearn_is_fitted__()
 
 
-def _kept(output: str, model: "OnlineEstimator", o: Options) -> str:
+def _kept(output: str, begin: _Begin, o: Options) -> str:
     if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         return f"run the same command with --resume to continue from {o['checkpoint']}"
-    if _is_watched(model, o):
+    if _is_watched(begin, o):
         return f"{output} is written"
     return "nothing is written" + ("" if o["checkpoint"] else ", for lack of a --checkpoint")

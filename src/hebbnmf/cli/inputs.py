@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from hebbnmf.estimators.online import OnlineEstimator
+    from hebbnmf.persistence import ModelFile
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions, Stream
 
@@ -174,28 +175,56 @@ def data_argument(command: Command) -> Command:
 
 
 def open_data(
-    data: Sequence[str], reading: "ReadOptions", model: "OnlineEstimator", limit: int | None = None
+    data: Sequence[str],
+    reading: "ReadOptions",
+    model: "OnlineEstimator",
+    steps: "Sequence[Step]" = (),
+    limit: int | None = None,
 ) -> "Stream":
-    """Open rows for a fitted model; refuse columns that are not those it learned."""
+    """Open rows for a fitted model and the steps before it; refuse columns they did not learn."""
     from hebbnmf.streams import open_stream
 
     click.get_current_context().with_resource(compile_notice())
     stream = open_stream(list(data), options=reading, limit=limit)
-    stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
+    stream.require(*_columns_taken(model, steps))
     return stream
+
+
+def _columns_taken(
+    model: "OnlineEstimator", steps: "Sequence[Step]"
+) -> tuple[int, "Sequence[str] | None"]:
+    """Return the number of columns that a fitted model and the steps before it take, and the names.
+
+    Names are those of the first step, or of the model where steps have none but keep the features.
+    """
+    n_columns = steps[0].n_features_in_ if steps else model.n_features_in_
+    named = (step for step in [*steps, model] if hasattr(step, "feature_names_in_"))
+    names = next((step.feature_names_in_ for step in named), None)
+    return n_columns, names if names is None or len(names) == n_columns else None
 
 
 def read_fitted(
     path: str, reading: "ReadOptions", fill: str | None
 ) -> tuple["OnlineEstimator", "list[Step]", "ReadOptions"]:
-    """Read a model that can respond, its preprocessing, and how its data are to be read."""
+    """Read a model that can respond, the steps before it, and how its data are to be read.
+
+    The model of a pipeline is its network, and the others are the steps.
+    """
+    file, reading = read_fitted_file(path, reading, fill)
+    return file.model, file.preprocessing, reading
+
+
+def read_fitted_file(
+    path: str, reading: "ReadOptions", fill: str | None
+) -> tuple["ModelFile", "ReadOptions"]:
+    """Read the file of a model that can respond, and how its data are to be read."""
     from dataclasses import replace
 
     from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence import read
 
     file = read(path)
-    model, steps = file.model, file.preprocessing
+    model = file.model
     if not isinstance(model, OnlineEstimator):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, which cannot respond to new samples; "
@@ -203,21 +232,22 @@ def read_fitted(
         )
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"{path} holds a model that has learned nothing yet.")
-    steps, fills = _fill_in(path, steps, fill, model.n_features_in_)
+    n_columns, names = _columns_taken(model, file.preprocessing)
+    file, fills = _fill_in(path, file, fill, n_columns)
     if fills and reading.missing == "raise":
         reading = replace(reading, missing="keep")
-    names = getattr(model, "feature_names_in_", None)
-    return model, steps, replace(reading, learned=None if names is None else tuple(names))
+    return file, replace(reading, learned=None if names is None else tuple(names))
 
 
 def _fill_in(
-    path: str, steps: "list[Step]", fill: str | None, n_features: int
-) -> tuple["list[Step]", bool]:
+    path: str, file: "ModelFile", fill: str | None, n_columns: int
+) -> tuple["ModelFile", bool]:
     """Fill in missing values as asked for, or as the model was trained; say whether any are."""
     import numpy as np
 
     from hebbnmf.preprocessing import MissingFiller
 
+    steps, names = file.preprocessing, file.step_names
     filler = next((step for step in steps if isinstance(step, MissingFiller)), None)
     if filler is None and fill == "mean":
         raise click.UsageError(
@@ -225,11 +255,12 @@ def _fill_in(
             "or take --missing zero or skip."
         )
     if filler is None and fill == "zero":
-        filler = MissingFiller().fit(np.zeros((1, n_features)))
-        steps = [filler, *steps]
+        filler = MissingFiller().fit(np.zeros((1, n_columns)))
+        names = names and ["filler", *names]
+        file = file._replace(preprocessing=[filler, *steps], step_names=names)
     if filler is not None and fill is not None:
         filler.with_mean = fill == "mean"
-    return steps, filler is not None
+    return file, filler is not None
 
 
 def report_bad_rows(stream: "Stream") -> None:

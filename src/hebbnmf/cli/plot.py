@@ -59,7 +59,11 @@ def plot(
     net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(f"{model} has no unit to draw; fit with a lower --rank-penalty.")
-    kind = kind or _kind(net.n_features_in_)
+    n_columns = steps[0].n_features_in_ if steps else net.n_features_in_
+    has_filters = n_columns == net.n_features_in_
+    kind = kind or (_kind(n_columns) if has_filters else "activity")
+    if kind == "filters" and not has_filters:
+        raise ValueError(f"{model} sees rows through a kernel and has no filters: plot activity.")
     if kind != "filters" and not data:
         raise click.UsageError(f"a picture of kind {kind} needs --data.")
     rows = _first_rows(data, reading, net, steps) if data else None
@@ -80,7 +84,7 @@ def _first_rows(
 
     from hebbnmf.preprocessing import transform_rows
 
-    with open_data(data, reading, model, limit=_ROWS) as stream:
+    with open_data(data, reading, model, steps, limit=_ROWS) as stream:
         rows = np.concatenate(list(stream))
         report_bad_rows(stream)
     return model.learner_.check_rows(transform_rows(steps, rows))

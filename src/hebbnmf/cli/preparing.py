@@ -1,4 +1,4 @@
-"""What the commands that train share: preprocessing, fitted by passes of its own over the data."""
+"""What the commands that train share: preprocessing, in passes of its own or in a pipeline."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,10 @@ import click
 from hebbnmf.cli.inputs import progress
 
 if TYPE_CHECKING:
+    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.persistence.steps import Step
     from hebbnmf.streams import ReadOptions
+    from hebbnmf.training.loop import Trainable
 
 SCALE = click.option(
     "--scale", is_flag=True, help="Standardise each column first in a separate pass."
@@ -58,6 +60,16 @@ def fitted_steps(
                 n_rows += len(chunk)
         steps.append(step)
     return steps, n_rows
+
+
+def parts(model: "Trainable") -> tuple["OnlineEstimator", "list[Step]"]:
+    """Return the network of a model and, of a pipeline, the steps before it."""
+    from hebbnmf.estimators.online import OnlineEstimator
+
+    if isinstance(model, OnlineEstimator):
+        return model, []
+    *steps, network = (step for _, step in model.steps)
+    return network, steps
 
 
 def filling(steps: "list[Step]") -> str | None:

@@ -95,7 +95,7 @@ def write_responses(
     n_unconverged = n_rows = 0
     may_have_gaps = "skip" in (reading.on_bad_row, reading.missing) or reading.missing == "keep"
     reading = replace(reading, keep_places=True)
-    with open_data(data, reading, model) as stream, progress("rows", stream.total) as bar:
+    with open_data(data, reading, model, steps) as stream, progress("rows", stream.total) as bar:
         named = stream.feature_names is not None or output.endswith(".parquet")
         with open_output(output, [*leading, *names] if named else None) as writer:
             for chunk in stream:

@@ -44,7 +44,7 @@ def score(model: str, data: tuple[str, ...], reading: "ReadOptions", fill: str |
     if not hasattr(net, "score"):
         raise ValueError(f"{model} holds a {type(net).__name__}, which explains no similarity.")
     learner = net.learner_
-    with open_data(data, reading, net) as stream, progress("score", stream.total) as bar:
+    with open_data(data, reading, net, steps) as stream, progress("score", stream.total) as bar:
         n_rows = 0
 
         def prepared() -> "Iterator[FloatArray]":

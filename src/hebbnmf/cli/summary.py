@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hebbnmf.cli.messages import say
+from hebbnmf.cli.preparing import parts
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from hebbnmf.engine.state import FloatArray
-    from hebbnmf.estimators.online import OnlineEstimator
     from hebbnmf.streams import Stream
+    from hebbnmf.training.loop import Trainable
 
 # Rows of the sample at most, and bytes.
 _ROWS = 10_000
@@ -60,25 +61,29 @@ class Sample:
         return self._kept
 
 
-def _summary(model: "OnlineEstimator", sample: Sample, output: str) -> dict[str, Any]:
+def _summary(model: "Trainable", sample: Sample, output: str) -> dict[str, Any]:
     """Return what a training came to, as JSON."""
     import numpy as np
 
+    from hebbnmf.preprocessing import transform_rows
+
+    network, steps = parts(model)
     facts: dict[str, Any] = {
         "file": output,
-        "samples_seen": model.n_samples_seen_,
+        "samples_seen": network.n_samples_seen_,
         "rows": sample.n_rows,
-        "units": model.n_components_,
-        "units_at_most": int(model.n_components),
+        "units": network.n_components_,
+        "units_at_most": int(network.n_components),
         "seconds": round(time.monotonic() - sample.start, 3),
     }
-    if sample.n_rows and hasattr(model, "predict"):
-        labels = model.respond(sample.rows, keep=False).labels
+    if sample.n_rows and hasattr(network, "predict"):
+        rows = network.learner_.check_rows(transform_rows(steps, sample.rows))
+        labels = network.respond(rows, keep=False).labels
         facts |= {
-            "sampled_rows": len(sample.rows),
+            "sampled_rows": len(rows),
             "unit_sizes": np.bincount(labels[labels >= 0], minlength=facts["units"]).tolist(),
             "rows_without_response": int((labels < 0).sum()),
-            "explained_similarity": model.learner_.score(sample.rows)[0],
+            "explained_similarity": network.learner_.score(rows)[0],
         }
     return facts
 
@@ -134,10 +139,11 @@ class Watcher:
             self._bar.total = self._stream.total
         self._bar.update(n_rows)
 
-    def summarise(self, model: "OnlineEstimator", output: str, *, as_json: bool) -> None:
+    def summarise(self, model: "Trainable", output: str, *, as_json: bool) -> None:
         """Write what the training came to: JSON to standard output, or lines to standard error."""
         facts = _summary(model, self._sample, output)
-        if self._suggest_scale and "unit_sizes" in facts:
+        # Behind a kernel rows have other directions than those of the sample.
+        if self._suggest_scale and "unit_sizes" in facts and not parts(model)[1]:
             self._note("label", _about_one_label(facts, self._sample.rows))
         if as_json:
             click.echo(json.dumps(facts, indent=1))

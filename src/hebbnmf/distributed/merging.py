@@ -44,6 +44,7 @@ bit.
 import numpy as np
 from numpy.typing import NDArray
 
+from hebbnmf.distributed.subspaces import SubspaceChange, composed
 from hebbnmf.distributed.worker import Change, Outcome
 from hebbnmf.engine.network import Network
 from hebbnmf.engine.plasticity import FORGOTTEN
@@ -65,6 +66,9 @@ def merge(learner: Learner, outcomes: list[Outcome]) -> int:
     leading, *others = (outcome.learned for outcome in outcomes)
     if isinstance(leading, LearnerState):
         learner.restore(leading)
+    of_subspaces = [learned for learned in others if isinstance(learned, SubspaceChange)]
+    if of_subspaces and not outcomes[0].turned:
+        network.restore(composed(network, of_subspaces), n_seen)
     changes = [learned for learned in others if isinstance(learned, Change)]
     if changes:
         network.restore(_composed(network, start, changes), n_seen)

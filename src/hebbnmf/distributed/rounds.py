@@ -24,7 +24,7 @@ from hebbnmf.distributed.shards import (
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.plasticity import discount_over
 from hebbnmf.engine.state import BLOCK
-from hebbnmf.estimators import OnlineDictionary, OnlineSNMF
+from hebbnmf.estimators import OnlineDictionary, OnlinePCA, OnlineSNMF
 from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, check_parameter, optional
 from hebbnmf.persistence import ModelFileError, read_checkpoint, save
@@ -32,7 +32,7 @@ from hebbnmf.persistence.archives import is_count
 
 __all__ = ["fit", "resume"]
 
-Rounded = OnlineSNMF | OnlineDictionary
+Rounded = OnlineSNMF | OnlinePCA | OnlineDictionary
 
 # Rows that the driver learns before it checks again whether the network grows.
 _GROWTH_ROWS = 8 * BLOCK
@@ -80,7 +80,7 @@ def fit(
 
     Parameters
     ----------
-    model : OnlineSNMF or OnlineDictionary
+    model : OnlineSNMF, OnlinePCA or OnlineDictionary
         The model; it is fitted from the beginning, in ``n_epochs`` passes.
     data : array, Dask array, or list of paths
         The samples. Arrays are divided into contiguous shards, files are divided into
@@ -106,7 +106,7 @@ def fit(
 
     Returns
     -------
-    OnlineSNMF or OnlineDictionary
+    OnlineSNMF, OnlinePCA or OnlineDictionary
         The model, without ``labels_``: ask `predict` for them.
 
     Notes
@@ -186,7 +186,7 @@ def resume(
 
     Returns
     -------
-    OnlineSNMF or OnlineDictionary
+    OnlineSNMF, OnlinePCA or OnlineDictionary
         The model.
     """
     check_executor(executor)
@@ -324,7 +324,7 @@ class _Training:
         network = self.model.learner_.network
         fading, n_weighted = discount_over(network.n_samples - n_rows, n_rows, network.rules.memory)
         # A unit that was recycled may have less than before.
-        added = np.maximum(after - fading * before, 0).sum() / network.rules.gain
+        added = np.maximum(after - fading * before, 0).sum() / getattr(network.rules, "gain", 1)
         if added > 0:
             self.progress.n_remembered = int(after.sum() * n_weighted / added)
 
@@ -349,9 +349,10 @@ class _Training:
 
 def _check_model(model: object) -> None:
     """Refuse models whose shards cannot be added up."""
-    if not isinstance(model, OnlineSNMF | OnlineDictionary):
+    if not isinstance(model, Rounded):
         raise TypeError(
-            f"model={model!r} cannot learn in rounds: give an OnlineSNMF or OnlineDictionary."
+            f"model={model!r} cannot learn in rounds: give an OnlineSNMF, OnlinePCA or "
+            "OnlineDictionary."
         )
     if getattr(model, "similarity_offset", 0) != 0:
         raise ValueError(

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from hebbnmf.cost import RunningCost
 from hebbnmf.distributed.shards import Part, read_part
+from hebbnmf.distributed.subspaces import SubspaceChange, learn_change
 from hebbnmf.engine.plasticity import FORGOTTEN, discount_over
 from hebbnmf.engine.state import FloatArray
+from hebbnmf.engine.subspace import SubspaceNetwork
 from hebbnmf.learner import Learner, LearnerState
 
 __all__ = ["Change", "Outcome", "learn_shard"]
@@ -36,11 +38,12 @@ class Change(NamedTuple):
 class Outcome(NamedTuple):
     """What a worker sends back."""
 
-    learned: LearnerState | Change | None  # all of the leading shard, or the change of another
+    learned: LearnerState | Change | SubspaceChange | None  # whole, or the change
     deferred: FloatArray  # samples that would recruit a unit, not learned
     n_read: int
     n_unconverged: int
     cursor: Any  # of the shard, after these rows
+    turned: bool = False  # linear units changed their basis: changes of others do not fit
 
 
 def learn_shard(packed: bytes, part: Part, n_before: int) -> Outcome:
@@ -56,8 +59,12 @@ def learn_shard(packed: bytes, part: Part, n_before: int) -> Outcome:
     if not len(X):
         return Outcome(None, X, 0, 0, cursor)
     if n_before == 0:
+        n_turns = getattr(learner.network, "n_turns", 0)
         n_unconverged = learner.learn(X, keep=False).n_unconverged
-        return Outcome(learner.state, X[:0], len(X), n_unconverged, cursor)
+        turned = getattr(learner.network, "n_turns", 0) > n_turns
+        return Outcome(learner.state, X[:0], len(X), n_unconverged, cursor, turned)
+    if isinstance(learner.network, SubspaceNetwork):
+        return Outcome(learn_change(learner.network, X), X[:0], len(X), 0, cursor)
     change, deferred, n_unconverged = _change(learner, X)
     return Outcome(change, X[deferred], len(X), n_unconverged, cursor)
 

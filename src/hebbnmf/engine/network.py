@@ -32,7 +32,7 @@ from hebbnmf.engine.blocks import ends_call, learn_rows, respond_rows
 from hebbnmf.engine.offset import with_offset
 from hebbnmf.engine.state import BLOCK, FloatArray, LabelArray, Rules, Weights, empty_weights
 
-__all__ = ["Network", "Responses"]
+__all__ = ["Network", "Responses", "writable"]
 
 # Blocks that a network without free units learns in one call of the kernel.
 _BLOCKS = 8
@@ -179,7 +179,7 @@ class Network:
                 n_blocks = 1 if n_free > 0 or self.n_units > _MANY_UNITS else _BLOCKS
                 # After an early end only the rest of a block: its division depends on the data
                 # alone, and not on how many blocks a call or a chunk has.
-                rows = _writable(X[start : (start // BLOCK + n_blocks) * BLOCK])
+                rows = writable(X[start : (start // BLOCK + n_blocks) * BLOCK])
                 if recruit and n_free > 0:
                     self._reserve(self.n_units + len(rows))
                     if Y.shape[1] < len(self._weights.s):
@@ -225,7 +225,7 @@ class Network:
                 rows = slice(start, stop)
                 n_done, failed = respond_rows(
                     self.n_units,
-                    _writable(X[rows]),
+                    writable(X[rows]),
                     Y[rows],
                     labels[rows],
                     self._weights,
@@ -243,7 +243,7 @@ class Network:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over weights, also those that joblib has mapped from a file for reading."""
         self.__dict__.update(state)
-        self._weights = Weights(*map(_writable, self._weights))
+        self._weights = Weights(*map(writable, self._weights))
 
     @property
     def _has_offset(self) -> bool:
@@ -284,7 +284,7 @@ def _with_room(weights: Weights, room: int, n_features: int, dtype: DTypeLike) -
     return roomy
 
 
-def _writable(array: NDArray[Any]) -> NDArray[Any]:
+def writable(array: NDArray[Any]) -> NDArray[Any]:
     """Copy an array if it is read-only: for such arrays numba would compile a second kernel."""
     return array if array.flags.writeable else array.copy()
 

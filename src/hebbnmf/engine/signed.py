@@ -13,13 +13,13 @@ Rectified units with a threshold are rectified units whose input is smaller by a
 nothing of this.
 """
 
-from hebbnmf.engine._jit import jit_inline
+from hebbnmf.engine._jit import jit_inner
 from hebbnmf.engine.rows import add_row
 from hebbnmf.engine.state import FloatArray, Rules, Workspace
 from hebbnmf.engine.units import soft_threshold
 
 
-@jit_inline
+@jit_inner
 def respond_signed(K: int, N_T: FloatArray, rules: Rules, work: Workspace) -> tuple[int, bool]:
     """Respond to one sample by sweeps over the units, in the order of recruitment.
 

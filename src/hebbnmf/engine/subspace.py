@@ -56,7 +56,7 @@ The discounted scatter about the mean ``mu`` of the stream so far is itself a su
    The American Statistician, 1983.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -64,10 +64,10 @@ from scipy.linalg import eigh, qr, solve_triangular
 
 from hebbnmf.engine._blas import one_blas_thread
 from hebbnmf.engine._jit import jit, jit_inner
-from hebbnmf.engine.network import Responses
+from hebbnmf.engine.network import Responses, writable
 from hebbnmf.engine.plasticity import FORGOTTEN, discount
 from hebbnmf.engine.rows import add_row, inner
-from hebbnmf.engine.state import BLOCK, FloatArray
+from hebbnmf.engine.state import BLOCK, FloatArray, Scalar
 
 __all__ = ["Subspace", "SubspaceNetwork", "SubspaceRules"]
 
@@ -112,6 +112,13 @@ class SubspaceNetwork:
     dtype : dtype, default=numpy.float64
         Type of the samples and activities; what is learned is always float64.
 
+    Attributes
+    ----------
+    n_units, n_samples : int
+        Numbers of units recruited and of samples learned so far.
+    n_turns : int
+        Number of times that a direction was forgotten and the units were turned.
+
     Examples
     --------
     >>> import numpy as np
@@ -129,6 +136,7 @@ class SubspaceNetwork:
         self.dtype = np.dtype(dtype)
         self.n_units = 0
         self.n_samples = 0
+        self.n_turns = 0
         self._subspace = _no_subspace(0, n_features)
         self._axes: Axes | None = None  # until the network learns again
 
@@ -192,9 +200,10 @@ class SubspaceNetwork:
             self._subspace = _with_room(self.learned, m)
         Y = np.zeros((len(X) if keep else 0, m), self.dtype)
         with one_blas_thread(self.n_features, _BLOCK, max(len(self._subspace.A), _BLOCK)):
-            self.n_units = _learn_rows(
-                self.n_units, self.n_samples, X, Y, self._subspace, self.rules
+            self.n_units, n_turns = _learn_rows(
+                self.n_units, self.n_samples, writable(X), Y, self._subspace, self.rules
             )
+        self.n_turns += n_turns
         self.n_samples += len(X)
         self._axes = None
         Y = np.ascontiguousarray(Y[:, : self.n_units])
@@ -206,6 +215,11 @@ class SubspaceNetwork:
         if keep:
             Y = (X - self._subspace.mean.astype(self.dtype)) @ self.filters.T
         return Responses(Y, np.full(len(X), -1), 0, [])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what was learned, also where joblib has mapped it from a file for reading."""
+        self.__dict__.update(state)
+        self._subspace = Subspace(*map(writable, self._subspace))
 
     def principal_axes(self) -> Axes:
         """Return the orthonormal principal axes of the responses, and their discounted scatter.
@@ -249,8 +263,8 @@ def _learn_rows(
     Y: FloatArray,
     subspace: Subspace,
     rules: SubspaceRules,
-) -> int:
-    """Learn some rows, block by block, and return the number of units.
+) -> tuple[int, int]:
+    """Learn some rows, block by block; return the number of units, and of turns of all of them.
 
     Parameters
     ----------
@@ -269,12 +283,15 @@ def _learn_rows(
     """
     A, F, _, energy = subspace
     H, S, step = np.empty_like(A), np.empty_like(A), np.empty(len(A))
+    n_turns = 0
     for start in range(0, len(X), _BLOCK):
         rows = X[start : start + _BLOCK]
         weights = _growing_weights(n_samples + start, len(rows), rules.memory)
         if rules.center:
             rows = _centred(rows, n_samples + start, rules.memory, subspace)
-        K = _invert(K, H, subspace)
+        while not _invert(K, H, A):
+            K = _forget(K, subspace)
+            n_turns += 1
         G = np.dot(rows, rows.T)
         R = np.dot(rows, F.astype(X.dtype).T).astype(np.float64)
         C = np.zeros_like(R)
@@ -290,7 +307,7 @@ def _learn_rows(
             for t in range(len(rows)):
                 energy[0] += left * weights[t] * G[t, t]
                 energy[1] += left * weights[t]
-    return K
+    return K, n_turns
 
 
 @jit
@@ -384,37 +401,41 @@ def _compose(
 @jit
 def _centred(X: FloatArray, n_samples: int, memory: float, subspace: Subspace) -> FloatArray:
     """Return rows less their running mean, scaled so that their products add up to the scatter."""
-    Z, mean, energy = np.empty_like(X), subspace.mean, subspace.energy
+    Z, energy = np.empty_like(X), subspace.energy
     for t in range(len(X)):
-        before = discount(n_samples + t, memory) * energy[1]
-        scale, total = np.sqrt(before / (before + 1)), 0.0
-        for j in range(len(mean)):
-            shift = X[t, j] - mean[j]
-            mean[j] += shift / (before + 1)
-            Z[t, j] = scale * shift
-            total += (scale * shift) ** 2
-        energy[0] = discount(n_samples + t, memory) * energy[0] + total
+        gamma = discount(n_samples + t, memory)
+        before = gamma * energy[1]
+        scale = X.dtype.type(np.sqrt(before / (before + 1)))
+        _centre_row(X[t], subspace.mean, 1 / (before + 1), scale, Z[t])
+        energy[0] = gamma * energy[0] + float(inner(Z[t], Z[t]))
         energy[1] = before + 1
     return Z
 
 
+@jit_inner
+def _centre_row(
+    x: FloatArray, mean: FloatArray, share: float, scale: Scalar, z: FloatArray
+) -> None:
+    """Z = scale * (x - mean), and move the mean by its share of ``x - mean``."""
+    for j in range(np.uint64(len(x))):
+        shift = x[j] - mean[j]
+        mean[j] += share * shift
+        z[j] = scale * x.dtype.type(shift)
+
+
 @jit
-def _invert(K: int, H: FloatArray, subspace: Subspace) -> int:
-    """Set H to the inverse of A, without directions of response that have faded; count the others.
+def _invert(K: int, H: FloatArray, A: FloatArray) -> bool:
+    """Set H to the inverse of A; return whether that can be done.
 
     Elimination by one pivot after the other. A pivot is what is left of the activity of a unit when
     that of the units before it is taken out, and no smaller than the least eigenvalue of A.
     """
-    A = subspace.A
-    largest = 0.0
-    for i in range(K):
-        largest = max(largest, A[i, i])
-    bound = max(_FADED * largest, FORGOTTEN)
     H[:K, :K] = A[:K, :K]
+    bound = _faded(K, A)
     for p in range(K):
         pivot = H[p, p]
         if not pivot > bound:
-            return _invert(_forget(K, 2 * bound, subspace), H, subspace)
+            return False
         H[p, p] = 1
         for j in range(K):
             H[p, j] /= pivot
@@ -422,13 +443,14 @@ def _invert(K: int, H: FloatArray, subspace: Subspace) -> int:
             if i != p:
                 share, H[i, p] = H[i, p], 0.0
                 add_row(-share, H[p], 0, K, H[i])
-    return K
+    return True
 
 
 @jit
-def _forget(K: int, bound: float, subspace: Subspace) -> int:
+def _forget(K: int, subspace: Subspace) -> int:
     """Turn the responses onto the eigenvectors of A, keep those that are active; count them."""
     A, F = subspace.A, subspace.F
+    bound = 2 * _faded(K, A)
     scatter, turn = np.linalg.eigh(A[:K, :K].copy())
     turned = np.dot(turn.T.copy(), F[:K])
     A[:], F[:] = 0, 0
@@ -438,3 +460,12 @@ def _forget(K: int, bound: float, subspace: Subspace) -> int:
             A[n_kept, n_kept], F[n_kept] = scatter[i], turned[i]
             n_kept += 1
     return n_kept
+
+
+@jit
+def _faded(K: int, A: FloatArray) -> float:
+    """Return the activity at which a direction of response is forgotten."""
+    largest = 0.0
+    for i in range(K):
+        largest = max(largest, A[i, i])
+    return max(_FADED * largest, FORGOTTEN)

@@ -21,7 +21,8 @@ class NonnegativeICA(OnlineEstimator):
     Parameters
     ----------
     n_components : int, default=8
-        Number of sources. It must be known: with more, noise is whitened too.
+        Number of sources. It must be known: with more, noise is whitened too. Separation begins
+        after four samples for each.
     memory : float or None, default=0.01
         How much of the stream the rotation remembers: a share of it between 0 and 1, a number of
         samples of at least 2, or all of it (None). It should be short: the rotation is learned

@@ -58,7 +58,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rng = check_random_state(self.random_state)
         n_unconverged = 0
         for _ in range(self.n_epochs):
-            n = len(samples)
+            n = samples.shape[0]
             order = rng.permutation(n) if self.shuffle else np.arange(n)
             for rows in gen_batches(n, BATCH):
                 batch = self.learner_.learn(samples[order[rows]], keep=False)
@@ -66,7 +66,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_unconverged += self._complete_fit(samples)
         self.n_iter_ = self.n_epochs
         self.learner_.warn_without_units(samples)
-        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * len(samples))
+        self.learner_.warn_unconverged(n_unconverged, (self.n_epochs + 1) * samples.shape[0])
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -161,13 +161,13 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rows = self._rows_to_learn(X, reset=not self.__sklearn_is_fitted__())
         responses = self.learner_.learn(rows, keep=keep)
         self.note(responses)
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        self.learner_.warn_unconverged(responses.n_unconverged, rows.shape[0])
         return responses
 
     def _respond(self, X: ArrayLike, *, keep: bool) -> Responses:
         rows = self._rows_to_respond_to(X)
         responses = self.respond(rows, keep=keep)
-        self.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+        self.learner_.warn_unconverged(responses.n_unconverged, rows.shape[0])
         return responses
 
     def _rows_to_respond_to(self, X: ArrayLike) -> FloatArray:
@@ -184,6 +184,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self.learner_ = Learner(settings, rows.shape[1], rows.dtype)
         else:
             self.learner_.configure(settings)
+        self.learner_.warn_uncentred(rows)
         return rows
 
     def _has_changed(self) -> bool:
@@ -201,10 +202,13 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         dtype: Any = [np.float64, np.float32] if reset else self.learner_.network.dtype
         if reset and _is_single(getattr(X, "dtypes", ())):
             dtype = np.float32
+        sparse: Any = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         known = {name: self.__dict__[name] for name in _FEATURES if name in self.__dict__}
         try:
             with np.errstate(over="ignore"):
-                rows = validate_data(self, X, dtype=dtype, order="C", reset=reset)
+                rows = validate_data(
+                    self, X, accept_sparse=sparse, dtype=dtype, order="C", reset=reset
+                )
             return check_rows(rows, rows.dtype)
         except BaseException:
             # validate_data sets these before it rejects X: roll back.

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
+from sklearn.utils import Tags
 
+from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators._sklearn import in_chosen_container
 from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import Settings
 
@@ -127,6 +128,9 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
     The method is Algorithm 1 of [1]_. Weights are the ratios of sums that the paper defines,
     updated by Eq. (8); presenting the same rows in any chunks gives the same weights.
 
+    Samples may be the rows of a sparse matrix, compressed rows (CSR) best: it is made dense a batch
+    at a time.
+
     The defaults of ``rank_penalty`` and ``memory`` are ours, not the paper's. Its own settings:
 
     ======  ====================================================================================
@@ -215,7 +219,7 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
 
         Returns
@@ -230,7 +234,7 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples.
         y : Ignored
 
@@ -250,7 +254,7 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         """
         rows = self._rows_to_respond_to(X)
         score, n_unconverged = self.learner_.score(rows, self.n_jobs)
-        self.learner_.warn_unconverged(n_unconverged, len(rows))
+        self.learner_.warn_unconverged(n_unconverged, rows.shape[0])
         return score
 
     def note(self, responses: Responses) -> None:
@@ -289,6 +293,11 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         if self.learner_.cost is None:
             raise AttributeError("cost_ is known only with track_cost=True, set before learning.")
         return self.learner_.cost.value
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _complete_fit(self, samples: FloatArray) -> int:
         responses = self.learner_.respond(samples, self.n_jobs, keep=False)

@@ -17,34 +17,46 @@ from hebbnmf.persistence.archives import (
 from hebbnmf.persistence.models import Model, pack_model, unpack_model
 from hebbnmf.persistence.steps import Step, pack_step, unpack_step
 from hebbnmf.persistence.versions import library_versions
+from hebbnmf.pipeline import StreamPipeline
 
 __all__ = ["Checkpoint", "ModelFile", "load", "read", "read_checkpoint", "save"]
 
 _FORMAT = "hebbnmf-model"
 _VERSION = 3
 _KEYS = {"format", "version", "class", "parameters", "feature_names", "state", "preprocessing"}
-_KEYS |= {"position", "libraries"}
+_KEYS |= {"position", "libraries", "step_names"}
+_SINCE_FORMAT_3 = {"step_names"}
 
 
 class ModelFile(NamedTuple):
     """What a model file holds."""
 
     model: Model
-    preprocessing: list[Step]  # fitted steps, first to last, that samples pass before the model
+    preprocessing: list[Step]  # steps, first to last, that samples pass before the model
     position: dict[str, Json] | None  # of the training, in a checkpoint
     libraries: dict[str, str]  # versions that wrote the file
+    step_names: list[str] | None  # of a StreamPipeline, the model last; else None
+
+    @property
+    def pipeline(self) -> StreamPipeline | None:
+        """The pipeline that was saved, of these steps and this model, or None."""
+        if self.step_names is None:
+            return None
+        return StreamPipeline(
+            list(zip(self.step_names, [*self.preprocessing, self.model], strict=True))
+        )
 
 
 class Checkpoint(NamedTuple):
     """What the checkpoint of a training holds."""
 
-    model: OnlineEstimator
+    model: OnlineEstimator | StreamPipeline
     preprocessing: list[Step]
     position: dict[str, Json]
 
 
 def save(
-    model: Model,
+    model: Model | StreamPipeline,
     path: str | PathLike[str],
     *,
     preprocessing: Sequence[Step] = (),
@@ -58,13 +70,14 @@ def save(
 
     Parameters
     ----------
-    model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or SymNMF
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA, SymNMF or StreamPipeline
         The model, fitted or not.
     path : path
         Where to write; by custom the name ends in ``.npz``.
     preprocessing : sequence of fitted transformers, default=()
         The steps that samples go through before the model sees them, in order: `MissingFiller`,
-        `PatchNormalizer`, `ZCAWhitener` or scikit-learn's `StandardScaler`.
+        `RunningScaler`, `PatchNormalizer`, `ZCAWhitener`, `RBFMap` or scikit-learn's
+        `StandardScaler`. The steps of a pipeline may be these too.
     position : dict, optional
         The position of the stream that the model learns from, which makes a checkpoint.
 
@@ -81,18 +94,30 @@ def save(
     [[1.0, 0.25], [1.0, 1.0]]
     """
     arrays: Arrays = {}
+    names = None
+    if isinstance(model, StreamPipeline):
+        if preprocessing:
+            raise ValueError(
+                f"preprocessing={preprocessing!r} cannot be saved with a pipeline: make its steps "
+                "steps of the pipeline."
+            )
+        names = [name for name, _ in model.steps]
+        *preprocessing, model = (step for _, step in model.steps)
     header = {
         "format": _FORMAT,
         "version": _VERSION,
         **pack_model(model, arrays),
-        "preprocessing": [pack_step(step, i, arrays) for i, step in enumerate(preprocessing)],
+        "preprocessing": [
+            pack_step(step, i, arrays, fitted=names is None) for i, step in enumerate(preprocessing)
+        ],
+        "step_names": names,
         "position": position,
         "libraries": library_versions(),
     }
     write_archive(path, header, arrays)
 
 
-def load(path: str | PathLike[str]) -> Model:
+def load(path: str | PathLike[str]) -> Model | StreamPipeline:
     """Load a model that `save` wrote.
 
     Parameters
@@ -103,10 +128,12 @@ def load(path: str | PathLike[str]) -> Model:
 
     Returns
     -------
-    OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or SymNMF
+    OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA, SymNMF or StreamPipeline
         The model, the same to the last bit.
     """
     file = read(path)
+    if (pipeline := file.pipeline) is not None:
+        return pipeline
     if file.preprocessing:
         steps = ", ".join(type(step).__name__ for step in file.preprocessing)
         raise ValueError(
@@ -132,17 +159,24 @@ def read(path: str | PathLike[str]) -> ModelFile:
     with Archive(path) as archive:
         header = archive.header
         _check_version(archive, header)
-        archive.require(set(header) == _KEYS, "its JSON text has other keys than the format")
+        keys = _KEYS if header["version"] >= 3 else _KEYS - _SINCE_FORMAT_3
+        archive.require(set(header) == keys, "its JSON text has other keys than the format")
         with archive.one_error():
             model = unpack_model(archive, header)
             steps = header["preprocessing"]
             archive.require(isinstance(steps, list), "preprocessing is not a list")
             preprocessing = [unpack_step(archive, step, i) for i, step in enumerate(steps)]
-            n_features = getattr(model, "n_features_in_", None)
-            for step in preprocessing:
-                archive.require(
-                    n_features in (None, step.n_features_in_), "features of a step do not fit"
-                )
+            _check_features(archive, [*preprocessing, model])
+            names = header.get("step_names")
+            archive.require(
+                names is None
+                or (
+                    isinstance(names, list)
+                    and len(set(names)) == len(names) == len(preprocessing) + 1
+                    and all(isinstance(name, str) and "__" not in name for name in names)
+                ),
+                "names of steps do not fit",
+            )
             position, libraries = header["position"], header["libraries"]
             archive.require(isinstance(position, dict | None), "position is not an object")
             archive.require(
@@ -151,7 +185,7 @@ def read(path: str | PathLike[str]) -> ModelFile:
                 "libraries are not named",
             )
         archive.finish()
-        return ModelFile(model, preprocessing, position, libraries)
+        return ModelFile(model, preprocessing, position, libraries, names)
 
 
 def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Checkpoint:
@@ -159,17 +193,29 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
 
     Raise ValueError for a file that is not a checkpoint, or is one of the other kind of training.
     """
-    model, preprocessing, position, _ = read(path)
+    file = read(path)
+    position = file.position
     if (
         position is None
         or ("rounds" in position) != rounds
-        or not isinstance(model, OnlineEstimator)
+        or not isinstance(file.model, OnlineEstimator)
     ):
         kind = "a training in rounds" if rounds else "a training on a stream"
         raise ValueError(
             f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; begin anew."
         )
-    return Checkpoint(model, preprocessing, position)
+    if (pipeline := file.pipeline) is not None:
+        return Checkpoint(pipeline, [], position)
+    return Checkpoint(file.model, file.preprocessing, position)
+
+
+def _check_features(archive: Archive, steps: list[Step]) -> None:
+    """Require that each step gives as many features as the next one takes; of those fitted."""
+    given = None
+    for step in steps:
+        taken = getattr(step, "n_features_in_", None)
+        archive.require(None in (given, taken) or given == taken, "features of a step do not fit")
+        given = len(step.landmarks_) if hasattr(step, "landmarks_") else taken
 
 
 def _check_version(archive: Archive, header: dict[str, Json]) -> None:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from hebbnmf.persistence.archives import Archive, Arrays, Json, is_count
 
-__all__ = ["pack_parameters", "pack_value", "unpack_parameters"]
+__all__ = ["pack_parameters", "pack_seed", "pack_value", "unpack_parameters", "unpack_seed"]
 
 _NOT_STORED = {"n_jobs"}  # a matter of the machine, not of the model
 _RANDOM_STATE = ("MT19937", "position", "has_gauss", "cached_gaussian")
@@ -23,8 +23,8 @@ def pack_parameters(model: BaseEstimator, arrays: Arrays) -> dict[str, Json]:
     for name, value in model.get_params(deep=False).items():
         if name in _NOT_STORED:
             continue
-        if isinstance(value, np.random.RandomState):
-            plain[name] = _pack_random_state(value)
+        if name == "random_state":
+            plain[name] = pack_seed(value)
         elif name == "init" and not isinstance(value, str):
             arrays["init"] = np.asarray(value, np.float64)
             plain[name] = {"array": "init"}
@@ -48,7 +48,10 @@ def pack_value(name: str, value: object) -> Json:
     )
 
 
-def _pack_random_state(state: np.random.RandomState) -> dict[str, Json]:
+def pack_seed(state: int | np.random.RandomState | None) -> Json:
+    """Return the parameter ``random_state`` as JSON."""
+    if not isinstance(state, np.random.RandomState):
+        return pack_value("random_state", state)
     full: Any = state.get_state(legacy=False)
     if full["bit_generator"] != "MT19937":
         raise ValueError(
@@ -67,18 +70,22 @@ def unpack_parameters(archive: Archive, names: Iterable[str], plain: Json) -> di
     wanted = set(names) - _NOT_STORED
     archive.require(isinstance(plain, dict) and set(plain) == wanted, "parameters do not fit")
     values = dict(plain)
-    state = values["random_state"]
-    if isinstance(state, dict):
-        values["random_state"] = _unpack_random_state(archive, state)
-    else:
-        archive.require(
-            state is None or (is_count(state) and state < 2**32), "random_state is not a seed"
-        )
+    values["random_state"] = unpack_seed(archive, values["random_state"])
     if isinstance(values.get("init"), dict):
         shape = archive.shape("init")
         archive.require(len(shape) == 2, "init is not a matrix")
         values["init"] = archive.array("init", shape, np.float64)
     return values
+
+
+def unpack_seed(archive: Archive, plain: Json) -> int | np.random.RandomState | None:
+    """Return the parameter ``random_state``."""
+    if isinstance(plain, dict):
+        return _unpack_random_state(archive, plain)
+    archive.require(
+        plain is None or (is_count(plain) and plain < 2**32), "random_state is not a seed"
+    )
+    return plain
 
 
 def _unpack_random_state(archive: Archive, state: dict[str, Json]) -> np.random.RandomState:

@@ -37,6 +37,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     n_rows : int or None
         Number of rows that the source stores, bad ones counted. None where only reading would
         tell: in text, Arrow files, iterables, and several files unless shuffled by permutation.
+    live : bool
+        Whether rows are given as they arrive, in chunks of any length.
     total : int or None
         Number of rows that the stream gives at most, all epochs together, from its beginning or
         the last `seek` on; the limit if only that is known, else None, until a whole epoch was
@@ -59,7 +61,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     ) -> None:
         self.chunk_rows = chunk_rows
         self.n_features, self.feature_names = reader.n_features, reader.feature_names
-        self.n_rows, self.window_rows = reader.n_rows, window_rows
+        self.n_rows, self.live = reader.n_rows, reader.live
+        self.window_rows = window_rows
         self.files = files
         self._facts = [file_facts(file) for file in files]
         self._reader = reader

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -13,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
-from hebbnmf.preprocessing import transform_rows
+from hebbnmf.pipeline import StreamPipeline
+from hebbnmf.preprocessing import transform_rows, unnamed_rows
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 from hebbnmf.streams.stream import Position
@@ -31,11 +34,18 @@ __all__ = ["resume", "train"]
 _DEFAULT_SECONDS = 60.0
 # Seconds that an interrupt waits for the end of the chunk in hand.
 _PATIENCE = 0.5
+# Rows that a pipeline learns at a time: features may be many more than columns.
+_PIECE = 2048
+# Rows that are waited for, from a stream that gives less at a time, before the steps of a pipeline
+# are fitted to them.
+_FIRST_ROWS = 1000
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
+
+Trainable = OnlineEstimator | StreamPipeline
 
 
 def train(
-    model: OnlineEstimator,
+    model: Trainable,
     stream: Stream,
     *,
     preprocessing: Sequence[Step] = (),
@@ -47,7 +57,7 @@ def train(
     on_progress: Callable[[int], object] | None = None,
     on_rows: Callable[[FloatArray], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineEstimator:
+) -> Trainable:
     """Learn a stream to its end, with checkpoints on the way.
 
     An interrupt (Ctrl-C, in a notebook too) is a KeyboardInterrupt as everywhere, raised once the
@@ -56,12 +66,14 @@ def train(
 
     Parameters
     ----------
-    model : OnlineSNMF, OnlinePCA, OnlineDictionary or NonnegativeICA
-        The model, new or already fitted.
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or StreamPipeline
+        The model, new or already fitted. A pipeline must end in one of the others; its steps learn
+        as by `StreamPipeline.partial_fit`, and are stored in the checkpoint.
     stream : Stream
         The samples, from where it stands.
     preprocessing : sequence of fitted transformers, default=()
-        Steps that every chunk passes first; they are stored in the checkpoint.
+        Steps that every chunk passes first; they are stored in the checkpoint. None with a
+        pipeline, which has its own.
     checkpoint : path, optional
         File that model and position are written to: on the way, when interrupted or stopped, when
         the stream fails, and at the end. If that fails on the way, as on a full disk, there is a
@@ -80,7 +92,7 @@ def train(
         Called with the number of rows of each chunk learned, as a progress bar's ``update``.
     on_rows : callable, optional
         Called with the rows of each chunk before they are learned, as they come from
-        ``preprocessing``.
+        ``preprocessing``, or from the stream into a pipeline.
     should_stop : callable, optional
         Asked before every chunk; the training ends there once it returns True.
 
@@ -108,7 +120,8 @@ def train(
             # Rows of a log may have been moved away when its training is resumed.
             is_kept = stream.is_at_start and not stream.follows_file
             fingerprint = Fingerprint(stream, [] if is_kept else None)
-        run = _Run(model, stream, preprocessing, checkpoint, fingerprint)
+        kind = _PipelineRun if isinstance(model, StreamPipeline) else _Run
+        run = kind(model, stream, preprocessing, checkpoint, fingerprint)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
@@ -123,7 +136,7 @@ def resume(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> OnlineEstimator:
+) -> Trainable:
     """Continue from the last checkpoint of `train`, to the same end as if it had never stopped.
 
     Parameters
@@ -244,59 +257,44 @@ class _Schedule:
 class _Run:
     """A model on its way through a stream, and the position up to which it has learned."""
 
-    model: OnlineEstimator
+    model: Trainable
     stream: Stream
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
     fingerprint: Fingerprint
 
     def __post_init__(self) -> None:
-        self._names = _feature_names(self.model, self.stream, self.preprocessing)
+        self._network = self._last_step()
+        self._names = self._feature_names()
         self._position = self.stream.position
-        self._in_mid_chunk = False
-        self._before: LearnerState | None = None
+        self._in_mid_chunk = self._is_given_up = False
+        self._before: Any = None
         self._seconds = np.inf  # that the chunk before took
         self._lock = Lock()
         self._n_learned = self._n_unconverged = 0
-        if hasattr(self.model, "learner_"):
-            self.model.learner_.configure(self.model.check_parameters())
+        if self._has_begun():
+            self._network.learner_.configure(self._network.check_parameters())
 
     def next_rows(self) -> FloatArray | None:
         """Read the next chunk and prepare it for the model; None at the end."""
-        chunk = next(self.stream, None)
+        chunk = self._next_chunk()
         if chunk is None:
             return None
-        rows = transform_rows(self.preprocessing, chunk)
-        try:
-            if hasattr(self.model, "learner_"):
-                rows = self.model.learner_.check_rows(rows)
-            else:
-                dtype = np.float32 if rows.dtype == np.float32 else np.float64
-                rows = check_rows(rows, dtype)
-                self.model.begin(rows.shape[1], dtype)
-        except ValueError as error:
-            # The stream has let them pass: it is preprocessing that made them too large.
-            error.add_note(
-                f"X are the {len(chunk)} rows of {self.stream.name}, after preprocessing, that "
-                f"follow the first {self._n_learned} rows of this training."
-            )
-            raise
+        rows = self._prepared(chunk)
         self._chunk = chunk
-        if self._names is not None:
-            self.model.feature_names_in_ = np.array(self._names, dtype=object)
         # Where chunks take long, a copy of the weights is little work beside.
-        self._before = self.model.learner_.state if self._seconds > _PATIENCE else None
+        self._before = self._copy() if self._seconds > _PATIENCE else None
         return rows
 
     def learn(self, rows: FloatArray) -> None:
         """Learn a chunk to its end, and note the position after it, unless it was given up."""
-        start, learner = time.monotonic(), self.model.learner_
+        start = time.monotonic()
         self._in_mid_chunk = True
-        responses = learner.learn(rows, keep=False)
+        responses = self._learn(rows)
         with self._lock:
-            if learner is not self.model.learner_:
+            if self._is_given_up:
                 return
-            self.model.note(responses)
+            self._network.note(responses)
             self._position = self.stream.position
             if self.checkpoint is not None:
                 self.fingerprint.add(self._chunk, self._position["epoch"])
@@ -312,16 +310,8 @@ class _Run:
         with self._lock:
             if not is_learned.done() and self._in_mid_chunk:
                 self._go_back()
+                self._in_mid_chunk, self._is_given_up = False, True
         self.store()
-
-    def _go_back(self) -> None:
-        """Give the model a learner that knows nothing of the chunk in hand."""
-        old = self.model.learner_
-        learner = Learner(old.settings, old.network.n_features, old.network.dtype)
-        if self._before is not None:
-            learner.restore(self._before)
-        self.model.learner_ = learner
-        self._in_mid_chunk = False
 
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
@@ -336,12 +326,161 @@ class _Run:
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
         if self._n_learned:
-            self.model.learner_.warn_unconverged(self._n_unconverged, self._n_learned)
-            self.model.learner_.warn_without_units()
+            self._network.learner_.warn_unconverged(self._n_unconverged, self._n_learned)
+            self._network.learner_.warn_without_units()
+
+    def _last_step(self) -> OnlineEstimator:
+        return self.model
+
+    def _next_chunk(self) -> FloatArray | None:
+        return next(self.stream, None)
+
+    def _prepared(self, chunk: FloatArray) -> FloatArray:
+        """Return a chunk as `_learn` takes it."""
+        rows = self._begun(self._network, transform_rows(self.preprocessing, chunk))
+        self._network.learner_.warn_uncentred(rows)
+        if self._names is not None:
+            self._network.feature_names_in_ = np.array(self._names, dtype=object)
+        return rows
+
+    def _feature_names(self) -> list[str] | None:
+        """Return the names of the features that the network takes; raise if it learned others."""
+        return _names_after(self.preprocessing, self.stream, self._network)
+
+    def _has_begun(self) -> bool:
+        return hasattr(self._network, "learner_")
+
+    def _begun(self, network: OnlineEstimator, rows: FloatArray) -> FloatArray:
+        """Return rows as the network takes them; the first ones begin it."""
+        try:
+            if hasattr(network, "learner_"):
+                return network.learner_.check_rows(rows)
+            dtype = np.float32 if rows.dtype == np.float32 else np.float64
+            rows = check_rows(rows, dtype)
+        except ValueError as error:
+            # The stream has let them pass: it is preprocessing that made them too large.
+            error.add_note(
+                f"X are the {len(rows)} rows of {self.stream.name}, after preprocessing, that "
+                f"follow the first {self._n_learned} rows of this training."
+            )
+            raise
+        network.begin(rows.shape[1], dtype)
+        return rows
+
+    def _learn(self, rows: FloatArray) -> Responses:
+        """Learn rows; return their labels, and how many responses did not converge."""
+        return self._network.learner_.learn(rows, keep=False)
+
+    def _copy(self) -> Any:
+        """Return copies of what a chunk changes."""
+        return self._network.learner_.state if self._has_begun() else None
+
+    def _go_back(self) -> None:
+        """Give the model a learner that knows nothing of the chunk in hand."""
+        _restore(self._network, self._before)
 
 
-def _feature_names(
-    model: OnlineEstimator, stream: Stream, preprocessing: Sequence[Step]
+class _PipelineRun(_Run):
+    """The same of a pipeline: chunks are prepared by steps that learn from them."""
+
+    def _last_step(self) -> OnlineEstimator:
+        if self.preprocessing:
+            raise ValueError(
+                f"preprocessing={self.preprocessing!r} cannot be used with a pipeline: make its "
+                "steps steps of the pipeline."
+            )
+        network = self.model[-1]
+        if not isinstance(network, OnlineEstimator):
+            raise TypeError(
+                f"the last step of the pipeline is a {type(network).__name__}, but a stream trains "
+                "an OnlineSNMF or another network: make that the last step."
+            )
+        self._head = self.model[:-1]  # shares the steps
+        return network
+
+    def _feature_names(self) -> list[str] | None:
+        if self._has_begun():
+            first = self.model[0]
+            self.stream.require(first.n_features_in_, getattr(first, "feature_names_in_", None))
+        return self.stream.feature_names
+
+    def _next_chunk(self) -> FloatArray | None:
+        chunk = super()._next_chunk()
+        if chunk is not None and not self._has_begun() and self._wants_first_rows():
+            return self._with_more(chunk)
+        return chunk
+
+    def _prepared(self, chunk: FloatArray) -> FloatArray:
+        return chunk
+
+    def _with_more(self, chunk: FloatArray) -> FloatArray:
+        """Add chunks of the same epoch until there are rows enough for the steps to begin with."""
+        last = chunk
+        # A short chunk ends an epoch, but where rows are given as they arrive.
+        while len(chunk) < _FIRST_ROWS and (
+            self.stream.live or len(last) == self.stream.chunk_rows
+        ):
+            more = next(self.stream, None)
+            if more is None:
+                break
+            chunk, last = np.concatenate([chunk, more]), more
+        return chunk
+
+    def _wants_first_rows(self) -> bool:
+        """Return whether a step learns otherwise than row by row."""
+        return not all(hasattr(step, "partial_fit_transform") for _, step in self._head.steps)
+
+    def _learn(self, rows: FloatArray) -> Responses:
+        # Those of now: the model gets others if this chunk is given up.
+        head, network = self._head, self._network
+        first = head[0] if head.steps else network
+        labels, n_unconverged = [np.empty(0, np.intp)], 0
+        for start in range(0, len(rows), _PIECE):
+            if self._is_given_up:
+                break
+            features = self._begun(network, _passed(head, rows[start : start + _PIECE]))
+            if self._names is not None:
+                first.feature_names_in_ = np.array(self._names, dtype=object)
+            responses = network.learner_.learn(features, keep=False)
+            labels.append(responses.labels)
+            n_unconverged += responses.n_unconverged
+        return Responses(np.empty((0, 0)), np.concatenate(labels), n_unconverged, [])
+
+    def _copy(self) -> Any:
+        return [deepcopy(step) for _, step in self._head.steps], super()._copy()
+
+    def _go_back(self) -> None:
+        # The chunk in hand still changes the steps as they are: the model gets others.
+        steps, state = self._before
+        network = copy(self._network)
+        _restore(network, state)
+        names = [name for name, _ in self.model.steps]
+        self.model.steps = list(zip(names, [*steps, network], strict=True))
+        self._network = network
+
+
+def _passed(head: StreamPipeline, rows: FloatArray) -> FloatArray:
+    """Let steps, if there are any, learn rows; return what they make of them."""
+    if not head.steps:
+        return rows
+    with unnamed_rows():
+        return np.asarray(head.partial_fit_transform(rows))
+
+
+def _restore(network: OnlineEstimator, state: LearnerState | None) -> None:
+    """Give a network a learner of this state, or none if it had not begun then."""
+    if state is None:
+        if hasattr(network, "learner_"):
+            del network.learner_
+        return
+    old = network.learner_
+    learner = Learner(old.settings, old.network.n_features, old.network.dtype)
+    learner.restore(state)
+    network.learner_ = learner
+
+
+def _names_after(
+    preprocessing: Sequence[Step], stream: Stream, model: OnlineEstimator
 ) -> list[str] | None:
     """Return the names of the features after preprocessing; raise if the model learned others."""
     names = stream.feature_names

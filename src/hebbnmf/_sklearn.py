@@ -6,13 +6,11 @@
 
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._set_output import _wrap_data_with_container
 
-from hebbnmf.engine.state import FloatArray
 
-
-def in_chosen_container(estimator: BaseEstimator, Y: FloatArray, X: ArrayLike) -> Any:
+def in_chosen_container(estimator: BaseEstimator, Y: NDArray[Any], X: ArrayLike) -> Any:
     """Return Y in the container set for ``transform``, with the index of X where X is a frame."""
     return _wrap_data_with_container("transform", Y, X, estimator)

@@ -1,0 +1,93 @@
+"""Topics of short documents that come as a stream, and of subjects that nobody has seen before.
+
+The documents are the docstrings of scipy's functions, one subpackage after the other, as news of a
+new kind would come. They pass a hashing vectoriser, which needs no vocabulary, and a truncated
+SVD, fitted to documents of another kind: the docstrings of numpy and scikit-learn. Topics are
+directions, so the network takes them as they are: no kernel, no scaler, rows of unit length.
+
+Run it: python examples/topics.py
+"""
+
+import importlib
+import inspect
+from collections import Counter, defaultdict
+
+import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, HashingVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from hebbnmf import OnlineSNMF, StreamPipeline
+
+BACKGROUND = ("numpy", "numpy.linalg", "numpy.fft", "sklearn.metrics", "sklearn.preprocessing")
+BACKGROUND += ("sklearn.linear_model", "sklearn.cluster", "sklearn.decomposition", "numpy.ma")
+STREAM = ("signal", "stats", "sparse.linalg", "ndimage", "special", "optimize")
+WORDS = 5
+# Words of docstrings as such, which tell no topic.
+STOP_WORDS = [*ENGLISH_STOP_WORDS, "array", "return", "returns", "compute", "ndarray", "float"]
+STOP_WORDS += ["parameters", "int", "optional", "array_like", "shape", "default", "input", "output"]
+
+
+def documents(name):
+    """Return the beginnings of the docstrings of the functions and classes of a module."""
+    module = importlib.import_module(name)
+    found = (getattr(module, key) for key in sorted(dir(module)) if not key.startswith("_"))
+    texts = [inspect.getdoc(thing) or "" for thing in found if callable(thing)]
+    return [text[:600] for text in texts if len(text) > 100]
+
+
+def make_topic_model(n_topics):
+    """Return a clusterer of texts, with an SVD that has seen the background."""
+    hashing = HashingVectorizer(stop_words=STOP_WORDS, n_features=2**14, alternate_sign=False)
+    svd = TruncatedSVD(100, random_state=0)
+    space = make_pipeline(hashing, svd, Normalizer())
+    space.fit([text for name in BACKGROUND for text in documents(name)])
+    return StreamPipeline([*space.steps, ("network", OnlineSNMF(n_topics, memory=2000))])
+
+
+def follow(model, subjects, words, chunk=50, seed=0):
+    """Learn subject after subject; return the labels given to each, and count words by topic."""
+    rng = np.random.default_rng(seed)
+    labels = {}
+    splits = model["hashingvectorizer"].build_analyzer()
+    for subject in subjects:
+        texts = documents(f"scipy.{subject}")
+        texts = [texts[i] for i in rng.permutation(len(texts))]
+        labels[subject] = []
+        for start in range(0, len(texts), chunk):
+            some = texts[start : start + chunk]
+            model.partial_fit(some)
+            labels[subject] += model.labels_.tolist()
+            for text, label in zip(some, model.labels_, strict=True):
+                words[label].update(set(splits(text)))
+    return labels
+
+
+def telling_words(words, topic):
+    """Return the words that are more frequent in a topic than in all of them."""
+    everywhere = sum(words.values(), Counter())
+    n = sum(words[topic].values())
+    score = {w: c / n * np.log(n * 10 / everywhere[w]) for w, c in words[topic].items() if c > 2}
+    return sorted(score, key=score.get, reverse=True)[:WORDS]
+
+
+def main():
+    """Follow the stream, and say after each subject which topics it has and what they are."""
+    model, words, known = make_topic_model(n_topics=12), defaultdict(Counter), set()
+    labels = follow(model, STREAM[:2], words)
+    texts = [text for subject in STREAM[:2] for text in documents(f"scipy.{subject}")]
+    before = model.predict(texts)
+    labels |= follow(model, STREAM[2:], words)
+    for subject, given in labels.items():
+        print(f"scipy.{subject}: {len(given)} documents")
+        for topic, n in Counter(given).most_common(3):
+            new = "" if topic in known else "new "
+            known.add(topic)
+            print(f"  {n:4} in {new}topic {topic:2}: {', '.join(telling_words(words, topic))}")
+    kept = np.mean(model.predict(texts) == before)
+    print(f"{kept:.0%} of the documents of the first two subjects are in the same topic at the end")
+
+
+if __name__ == "__main__":
+    main()
