@@ -226,3 +226,17 @@ def test_the_tiling_figure_shows_widths_that_fall():
         figure.axes[2].lines[0].get_ydata(), [w[0] for w in results["widths"]["ring"].values()]
     )
     assert len(tiling.summarise(results)) == 2
+
+
+def test_fields_on_a_ring_are_narrower_the_larger_the_offset():
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, 20_000)
+    probe = np.linspace(0, 2 * np.pi, 720, endpoint=False)
+    widths = []
+    for offset in (0.0, 0.5, "80%"):
+        net = OnlineSNMF(12, rank_penalty=0.0, similarity_offset=offset)
+        net.partial_fit(np.column_stack([np.cos(angles), np.sin(angles)]))
+        Y = net.transform(np.column_stack([np.cos(probe), np.sin(probe)]))
+        half = Y > Y.max(axis=0) / 2
+        widths.append(np.median(half[:, Y.max(axis=0) > 0].mean(axis=0)))
+    assert widths[0] > 1.2 * widths[1] > 1.2**2 * widths[2] > 0
