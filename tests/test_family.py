@@ -203,7 +203,11 @@ def test_responses_on_a_cluster_are_those_of_transform(X, model):
 def test_figures_show_what_was_measured():
     measured = {
         "pca": family.measure_pca(2000, 0),
-        "dictionary": {"filters": np.random.default_rng(0).normal(size=(4, 16)), "active": 0.1},
+        "dictionary": {
+            "filters": np.random.default_rng(0).normal(size=(4, 16)),
+            "active": 0.1,
+            "gabors": 0.5,
+        },
         "ica": family.measure_ica(1000, 0),
         "tiling": family.measure_tiling(1000, 0),
     }
@@ -214,7 +218,7 @@ def test_figures_show_what_was_measured():
     line = figure.axes[0].lines[0]
     np.testing.assert_array_equal(line.get_ydata(), errors["OnlinePCA, memory=2000"])
     assert len(figure.axes[3].lines) == len(measured["tiling"]["curves"]) == 20
-    assert len(family.summarise(measured)) == 5
+    assert len(family.summarise(measured)) == 6
 
 
 def test_the_tiling_figure_shows_widths_that_fall():
