@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
 # Run again with the JIT off: coverage sees into a kernel only where it is plain Python.
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network online_snmf recruitment units))
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network offset online_snmf recruitment signed subspace units))
 
 # Compiled kernels are cached by the file they start in: a folder for each state of the source
 # keeps a change in another file from being missed.

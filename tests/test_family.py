@@ -203,7 +203,7 @@ def test_responses_on_a_cluster_are_those_of_transform(X, model):
 def test_figures_show_what_was_measured():
     measured = {
         "pca": family.measure_pca(2000, 0),
-        "dictionary": {"filters": np.random.default_rng(0).normal(size=(4, 16)), "active": 0.1},
+        "dictionary": {"filters": np.eye(9), "active": 0.1, "gabors": 0.5},
         "ica": family.measure_ica(1000, 0),
         "tiling": family.measure_tiling(1000, 0),
     }
@@ -214,7 +214,7 @@ def test_figures_show_what_was_measured():
     line = figure.axes[0].lines[0]
     np.testing.assert_array_equal(line.get_ydata(), errors["OnlinePCA, memory=2000"])
     assert len(figure.axes[3].lines) == len(measured["tiling"]["curves"]) == 20
-    assert len(family.summarise(measured)) == 5
+    assert len(family.summarise(measured)) == 6
 
 
 def test_the_tiling_figure_shows_widths_that_fall():
@@ -226,3 +226,17 @@ def test_the_tiling_figure_shows_widths_that_fall():
         figure.axes[2].lines[0].get_ydata(), [w[0] for w in results["widths"]["ring"].values()]
     )
     assert len(tiling.summarise(results)) == 2
+
+
+def test_fields_on_a_ring_are_narrower_the_larger_the_offset():
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, 20_000)
+    probe = np.linspace(0, 2 * np.pi, 720, endpoint=False)
+    widths = []
+    for offset in (0.0, 0.5, "80%"):
+        net = OnlineSNMF(12, rank_penalty=0.0, similarity_offset=offset)
+        net.partial_fit(np.column_stack([np.cos(angles), np.sin(angles)]))
+        Y = net.transform(np.column_stack([np.cos(probe), np.sin(probe)]))
+        half = Y > Y.max(axis=0) / 2
+        widths.append(np.median(half[:, Y.max(axis=0) > 0].mean(axis=0)))
+    assert widths[0] > 1.2 * widths[1] > 1.2**2 * widths[2] > 0

@@ -1,4 +1,4 @@
-"""Similarities less an offset: the oracle, the limits, and units that tile a ring."""
+"""Similarities less an offset: the oracle, optimality, and scale."""
 
 from functools import cache
 
@@ -70,20 +70,6 @@ def test_a_share_needs_no_scale():
     net, scaled = (exact(8, similarity_offset="40%").fit(Z) for Z in (X, 2.0**20 * X))
     np.testing.assert_allclose(scaled.components_, net.components_, rtol=1e-9)
     np.testing.assert_allclose(scaled.thresholds_, 2.0**20 * net.thresholds_, rtol=1e-9)
-
-
-def test_fields_on_a_ring_are_narrower_the_larger_the_offset():
-    rng = np.random.default_rng(0)
-    angles = rng.uniform(0, 2 * np.pi, 20_000)
-    probe = np.linspace(0, 2 * np.pi, 720, endpoint=False)
-    widths = []
-    for offset in (0.0, 0.5, "80%"):
-        net = OnlineSNMF(12, rank_penalty=0.0, similarity_offset=offset)
-        net.partial_fit(np.column_stack([np.cos(angles), np.sin(angles)]))
-        Y = net.transform(np.column_stack([np.cos(probe), np.sin(probe)]))
-        half = Y > Y.max(axis=0) / 2
-        widths.append(np.median(half[:, Y.max(axis=0) > 0].mean(axis=0)))
-    assert widths[0] > 1.2 * widths[1] > 1.2**2 * widths[2] > 0
 
 
 @pytest.mark.parametrize("bad", [-1.0, "x", "100%", "-5%", np.nan, None])

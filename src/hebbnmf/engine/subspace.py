@@ -72,7 +72,7 @@ from hebbnmf.engine.state import BLOCK, FloatArray, Scalar
 __all__ = ["Subspace", "SubspaceNetwork", "SubspaceRules"]
 
 # Samples a block: a part of BLOCK, since streams come in chunks of that.
-_BLOCK = BLOCK // 2
+_BLOCK = BLOCK // 4
 # A direction of response is forgotten when its activity falls below this share of the largest.
 _FADED = 1e-12
 
