@@ -11,7 +11,7 @@ KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network onli
 # keeps a change in another file from being missed.
 KERNELS = kernels-$(shell find src/hebbnmf -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
 
-.PHONY: demo reproduce test test-oldest lint bench soak clean
+.PHONY: demo reproduce test test-oldest lint docs bench soak clean
 
 demo: $(VENV)/ready
 	$(BIN)/hebbnmf demo
@@ -36,8 +36,12 @@ lint: $(VENV)/ready-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+docs: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/$(KERNELS)
+docs: $(VENV)/ready-docs
+	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build/html
+
 bench: $(VENV)/ready-bench
-	$(BIN)/python -m benchmarks --large
+	$(BIN)/python -m benchmarks --large --out docs/benchmarks.json
 
 soak: $(VENV)/ready-dev $(VENV)/ready-bench
 	$(BIN)/pytest -q -n auto -m soak
@@ -61,4 +65,4 @@ $(OLDEST)/ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) out
+	rm -rf $(VENV) $(OLDEST) dist out docs/_build docs/gallery docs/generated
