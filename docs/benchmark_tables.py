@@ -1,4 +1,4 @@
-"""Write the tables of the page of benchmarks from docs/benchmarks.json, which `make bench` writes."""
+"""Write the tables of benchmarks from docs/benchmarks.json, which `make bench` writes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,11 @@ def page(found: Row) -> Iterator[str]:
     machine, rows = found["machine"], found["rows"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
     yield f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}; {versions}."
-    yield from (against_others(row) for row in rows if "IncrementalPCA" in row.get("microseconds", {}))
+    yield from (against_others(row) for row in rows if "IncrementalPCA / ours" in ratios(row))
     yield "## By size\n\nPlain schedule, unless a name says otherwise.\n" + by_size(rows)
     yield from (
-        f"## Fidelity\n\nThe {row['workload']}, the largest of any activity as a share of the largest "
-        "of its sample.\n" + table(["", "error"], row["errors"].items())
+        f"## Fidelity\n\nThe {row['workload']}, the largest of any activity as a share of the "
+        "largest of its sample.\n" + table(["", "error"], row["errors"].items())
         for row in rows
         if "errors" in row
     )
@@ -42,9 +42,9 @@ def page(found: Row) -> Iterator[str]:
 
 def against_others(row: Row) -> str:
     """Return how ours compares with each contestant of a workload."""
-    ratios = row["ratios"]
+    to_ours = ratios(row)
     others = [
-        (name, time, ratios.get(f"{name} / ours") or 1 / ratios[f"ours / {name}"])
+        (name, time, to_ours.get(f"{name} / ours") or 1 / to_ours[f"ours / {name}"])
         for name, time in row["microseconds"].items()
         if not name.startswith("ours") and "float32" not in name
     ]
@@ -58,11 +58,16 @@ def by_size(rows: Sequence[Row]) -> str:
     """Return ours against its floor and the plain loop, a line each workload."""
     lines = []
     for row in rows:
-        numbers = row.get("microseconds", {}) | row.get("ratios", {})
+        numbers = row.get("microseconds", {}) | ratios(row)
         if all(name in numbers for name in BY_SIZE):
             lines.append((row["workload"], *(numbers[name] for name in BY_SIZE)))
     heads = ["", "microseconds, float64", "float32", "times the floor", "plain loop / ours"]
     return table(heads, lines)
+
+
+def ratios(row: Row) -> dict[str, float]:
+    """Return the ratios of a workload, by the names of both contestants."""
+    return dict(row.get("ratios", {}))
 
 
 def details(row: Row) -> str:

@@ -44,12 +44,13 @@ numpydoc_show_class_members = False  # the template lists them
 numpydoc_class_members_toctree = False
 
 
-def escape_shapes(app, what, name, obj, options, lines):
+def escape_shapes(*args):
     """Escape the ends of `n_components_` in shapes, which reStructuredText takes for links."""
+    lines = args[-1]
     for i, line in enumerate(lines):
         if re.match(r"\w+ : ", line):
-            name_, colon, shape = line.partition(" : ")
-            lines[i] = name_ + colon + re.sub(r"_(?=[,) ])", r"\\_", shape)
+            name, colon, shape = line.partition(" : ")
+            lines[i] = name + colon + re.sub(r"_(?=[,) ])", r"\\_", shape)
 
 
 def setup(app):

@@ -2,8 +2,8 @@
 Three Gaussians
 ===============
 
-The paper's first data: three clusters in the plane. The network sees each sample once and recruits a unit for
-each cluster; the arrows are its feedforward weights.
+The paper's first data: three clusters in the plane. The network sees each sample once and recruits
+a unit for each cluster; the arrows are its feedforward weights.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,8 @@ net = OnlineSNMF(n_components=8).fit(X)
 ax = plot_clusters(X, net.labels_, components=net.components_)
 
 # %%
-# Three of at most eight units were recruited. The one near the origin covers samples whose direction is
-# anything but sure; some of them leave all units silent.
+# Three of at most eight units were recruited. The cluster near the origin has samples in all
+# directions: some of them leave every unit silent and get the label -1.
 
 print(f"{net.n_components_} units, {(net.labels_ < 0).sum()} samples without a response")
 
