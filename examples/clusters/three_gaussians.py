@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_three_gaussians
+from hebbnmf.metrics import cluster_agreement
 from hebbnmf.plots import plot_clusters, plot_network
 
 X, y = make_three_gaussians(900, random_state=0)
@@ -18,9 +19,10 @@ ax = plot_clusters(X, net.labels_, components=net.components_)
 
 # %%
 # Three of at most eight units were recruited. The cluster near the origin has samples in all
-# directions: some of them leave every unit silent and get the label -1.
+# directions: those that point to another cluster are taken for it.
 
-print(f"{net.n_components_} units, {(net.labels_ < 0).sum()} samples without a response")
+accuracy = cluster_agreement(y, net.labels_).accuracy
+print(f"{net.n_components_} units, accuracy {accuracy:.2f}")
 
 # %%
 # The network itself: what excites a unit, and how units inhibit each other.
