@@ -95,7 +95,7 @@ html_css_files = ["site.css"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_copy_source = False
-html_sidebars = {"changelog": [], "mathematics": [], "benchmarks": []}
+html_sidebars = {"mathematics": []}
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from hebbnmf.learner import Learner, Settings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _NAMES = {
     "Learner": "hebbnmf.learner",
     "Network": "hebbnmf.engine.network",
