@@ -5,7 +5,7 @@ from types import ModuleType
 
 import hebbnmf
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference.rst"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def public_modules(package):
@@ -21,4 +21,10 @@ def test_the_reference_has_every_public_name():
     modules = {module.__name__ for module in public_modules(hebbnmf)}
     assert len(modules) > 5
     modules.remove("hebbnmf.adapters")  # which has nothing but modules
-    assert modules <= set(REFERENCE.read_text().split())
+    assert modules <= set((DOCS / "reference.rst").read_text().split())
+
+
+def test_every_parameter_has_its_section():
+    heads = [line for line in (DOCS / "parameters.md").read_text().splitlines() if line[:2] == "##"]
+    for name in hebbnmf.OnlineSNMF().get_params():
+        assert any(f"`{name}`" in head for head in heads), name

@@ -82,6 +82,20 @@ def recycle():
     plt.gcf().axes[0].set(ylabel="label")
 
 
+def similarity_offset():
+    """Show the fields of twelve units on a ring, each as a share of its largest activity."""
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 4000)
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    probes = np.linspace(0, 2 * np.pi, 361)
+    axes = rows_of(4, height=2.2, subplot_kw={"projection": "polar"})
+    for ax, offset in zip(axes, (0.0, 0.5, 0.8, 0.95), strict=True):
+        net = OnlineSNMF(12, rank_penalty=0, similarity_offset=offset).fit(X)
+        Y = net.transform(np.column_stack([np.cos(probes), np.sin(probes)]))
+        ax.plot(probes, Y[:, Y.any(axis=0)] / Y.max(axis=0)[Y.any(axis=0)], linewidth=1)
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(f"{offset}", fontsize="medium")
+
+
 def initial_activity():
     """Show the weights of the first unit by time."""
     X, _ = five_clusters(300)
