@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+CLEAN := .venv-dist
 
 # Run again with the JIT off: coverage sees into a kernel only where it is plain Python.
 KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network offset online_snmf recruitment signed subspace units))
@@ -11,7 +12,7 @@ KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network offs
 # keeps a change in another file from being missed.
 KERNELS = kernels-$(shell find src/hebbnmf -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
 
-.PHONY: demo reproduce test test-oldest lint bench soak clean
+.PHONY: demo reproduce test test-oldest lint docs dist bench soak clean
 
 demo: $(VENV)/ready
 	$(BIN)/hebbnmf demo
@@ -36,8 +37,26 @@ lint: $(VENV)/ready-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+docs: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/$(KERNELS)
+docs: $(VENV)/ready-docs
+	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build/html
+
+# Wheel and source distribution, each tried where nothing else of this package is: the wheel by a
+# user's script, whose types are checked from outside, and by the demo; the source by its tests.
+dist: $(VENV)/ready-dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv --clear $(CLEAN)
+	$(CLEAN)/bin/pip install --quiet dist/*.whl mypy
+	cp tests/data/user.py $(CLEAN)
+	cd $(CLEAN) && bin/mypy --strict user.py && bin/python user.py && bin/hebbnmf demo --quick
+	mkdir $(CLEAN)/source && tar xzf dist/*.tar.gz -C $(CLEAN)/source --strip-components 1
+	cd $(CLEAN)/source && ../bin/pip install --quiet --editable '.[dev]' && ../bin/pytest -q -n auto
+
 bench: $(VENV)/ready-bench
-	$(BIN)/python -m benchmarks --large
+	$(BIN)/python -m benchmarks --large --out docs/benchmarks.json
 
 soak: $(VENV)/ready-dev $(VENV)/ready-bench
 	$(BIN)/pytest -q -n auto -m soak
@@ -61,4 +80,4 @@ $(OLDEST)/ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) out
+	rm -rf $(VENV) $(OLDEST) $(CLEAN) dist out docs/_build docs/gallery docs/generated

@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
 from hebbnmf.datasets import THREE_GAUSSIANS_CENTERS, make_three_gaussians
@@ -13,6 +14,7 @@ from hebbnmf.experiments import FIGURES, fig3, fig4, fig5
 from hebbnmf.experiments.report import Report, spread
 from hebbnmf.metrics import fit_gabors
 from hebbnmf.persistence.versions import library_versions
+from hebbnmf.plots import filter_grid
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 
 
@@ -179,6 +181,22 @@ def test_fig4_draws_what_it_measured():
     assert any("Dale's law" in line for line in report.summary)
     assert {"A", "B", "C", "D"} <= {ax.get_label() for ax in report.figure.axes}
     assert report.figure.axes[0].images
+
+
+@pytest.mark.usefixtures("small_fig4")
+def test_the_animation_of_fig4_ends_with_the_filters_of_the_figure(tmp_path):
+    report = fig4.run(quick=True)
+    assert len(report.animation) > 3
+    (gif,) = (path for path in report.save(tmp_path) if path.suffix == ".gif")
+    with Image.open(gif) as picture:
+        assert picture.n_frames == len(report.animation)
+        picture.seek(picture.n_frames - 1)
+        shown = np.asarray(picture.convert("L"))[::2, ::2] / 127.5 - 1
+    grid = filter_grid(report.results["filters"])
+    inside = np.isfinite(grid)
+    shown = shown[: len(grid), : grid.shape[1]]
+    np.testing.assert_allclose(shown[inside], grid[inside], atol=1.01 / (fig4.N_GREYS - 1))
+    assert (shown[~inside] == 1).all()
 
 
 @pytest.mark.usefixtures("small_fig4")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hebbnmf.learner import Learner, Settings
     from hebbnmf.pipeline import StreamPipeline, make_online_clusterer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _NAMES = {
     "Learner": "hebbnmf.learner",
     "Network": "hebbnmf.engine.network",

@@ -25,6 +25,7 @@ __all__ = [
     "make_three_gaussians",
 ]
 
+#: Centres of the clusters of `make_three_gaussians`.
 THREE_GAUSSIANS_CENTERS = np.array([[-0.0985, -0.3379], [-0.6325, 0.9322], [1.1078, 1.0856]])
 _THREE_GAUSSIANS_VARIANCE = 0.04
 _PICTURE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".tif", ".tiff", ".webp")

@@ -13,6 +13,7 @@ from hebbnmf.metrics import GaborFits
 from hebbnmf.metrics.gabors import filter_sides
 
 __all__ = [
+    "filter_grid",
     "panels",
     "plot_activity_density",
     "plot_clusters",
@@ -240,9 +241,41 @@ def plot_filters(
     >>> ax.images[0].get_array().shape
     (13, 19)
     """
+    grid = filter_grid(filters, patch_shape, n_columns=n_columns)
+    ax = _axes(ax)
+    ax.imshow(grid, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    ax.set_axis_off()
+    return ax
+
+
+def filter_grid(
+    filters: ArrayLike,
+    patch_shape: tuple[int, int] | None = None,
+    *,
+    n_columns: int | None = None,
+) -> FloatArray:
+    """Arrange filters in a grid, as `plot_filters` shows them.
+
+    Parameters
+    ----------
+    filters, patch_shape, n_columns
+        As in `plot_filters`.
+
+    Returns
+    -------
+    grid : ndarray of shape (height, width)
+        Filters between -1 and 1, each scaled to its own largest entry, and NaN between them.
+
+    Examples
+    --------
+    >>> from hebbnmf.plots import filter_grid
+    >>> filter_grid([[1.0], [-2.0]])
+    array([[nan, nan, nan, nan, nan],
+           [nan,  1., nan, -1., nan],
+           [nan, nan, nan, nan, nan]])
+    """
     F = np.asarray(filters, dtype=np.float64)
     height, width = filter_sides(F.shape[1], patch_shape)
-    ax = _axes(ax)
     columns = n_columns or max(1, int(np.ceil(len(F) ** 0.5)))
     rows = max(1, -(-len(F) // columns))
     # NaN is drawn white: gaps that differ from every grey of a filter.
@@ -251,9 +284,7 @@ def plot_filters(
         top, left = (k // columns) * (height + 1) + 1, (k % columns) * (width + 1) + 1
         peak = np.abs(f).max() or 1.0
         grid[top : top + height, left : left + width] = f.reshape(height, width) / peak
-    ax.imshow(grid, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
-    ax.set_axis_off()
-    return ax
+    return grid
 
 
 def plot_activity_density(Y: ArrayLike, *, ax: Axes | None = None) -> Axes:

@@ -9,9 +9,13 @@ from hebbnmf.experiments import FIGURES
 
 
 @click.command()
+@click.option("--quick", is_flag=True, help="A shorter run of the longest figure, fig4.")
 @OUT
-def demo(out: Path) -> None:
-    """Show what the network does: three figures of the paper, in about a minute."""
-    for figure, quick in (("fig3", True), ("fig5", True), ("fig4", False)):
+def demo(quick: bool, out: Path) -> None:
+    """Show what the network does: three figures of the paper, in about a minute.
+
+    With fig4 comes an animation of its filters as they grow, fig4.gif.
+    """
+    for figure, short in (("fig3", True), ("fig5", True), ("fig4", quick)):
         click.secho(f"{figure}: {FIGURES[figure]}", bold=True)
-        run_figure(figure, out, quick=quick)
+        run_figure(figure, out, quick=short)

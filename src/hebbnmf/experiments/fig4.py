@@ -4,10 +4,12 @@ Beyond the paper: a Gabor fit of every filter, the biological properties of sect
 same run with a share of memory in place of the paper's schedule.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image, ImageDraw, ImageFont
 from tqdm import tqdm
 
 from hebbnmf.datasets import extract_patches, load_natural_images
@@ -20,7 +22,13 @@ from hebbnmf.metrics import (
     biological_report,
     fit_gabors,
 )
-from hebbnmf.plots import panels, plot_activity_density, plot_filters, plot_gabor_scatter
+from hebbnmf.plots import (
+    filter_grid,
+    panels,
+    plot_activity_density,
+    plot_filters,
+    plot_gabor_scatter,
+)
 from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener, image_filters
 
 _PATCH_SIZE = 16
@@ -40,6 +48,9 @@ WITH_MEMORY: Results = {"rank_penalty": "auto", "memory": 0.03}
 GABOR = 0.5
 # Samples between two updates of the progress bar.
 CHUNK = 2016
+# Frames of the animation, at numbers of presentations that grow by one factor from this share of
+# all, and its greys.
+N_FRAMES, FIRST_FRAME, N_GREYS = 25, 1 / 250, 24
 # Samples for the biological report, which lets a copy of the network learn from them.
 N_REPORTED = 5000
 
@@ -59,7 +70,8 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
     """
     n_presentations = N_PRESENTATIONS // 10 if quick else N_PRESENTATIONS
     X, whitener = prepare(images, N_PATCHES, seed)
-    net = train(X, n_presentations, seed, SETTINGS)
+    frames = n_presentations * len(X) * np.geomspace(FIRST_FRAME, 1, N_FRAMES)
+    net, course = train(X, n_presentations, seed, SETTINGS, frames)
     Y = net.transform(X)
     filters = image_filters(net.components_, whitener)
     fits = fit_gabors(filters)
@@ -78,7 +90,8 @@ def run(*, quick: bool = False, images: str | Path | None = None, seed: int = 0)
         "seed": seed,
     }
     summary = (*summarise(results), *str(biology).splitlines())
-    return Report("fig4", parameters, results, summary, draw(results, filters, Y, fits))
+    animation = [draw_frame(image_filters(W, whitener), n) for n, W in course.items()]
+    return Report("fig4", parameters, results, summary, draw(results, filters, Y, fits), animation)
 
 
 def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[FloatArray, ZCAWhitener]:
@@ -90,10 +103,21 @@ def prepare(images: str | Path | None, n_patches: int, seed: int) -> tuple[Float
     return whitener.transform(normalised), whitener
 
 
-def train(X: FloatArray, n_presentations: int, seed: int, settings: Results) -> OnlineSNMF:
-    """Present every patch `n_presentations` times, in random order, with progress on a terminal."""
+def train(
+    X: FloatArray,
+    n_presentations: int,
+    seed: int,
+    settings: Results,
+    frames: Iterable[float] = (),
+) -> tuple[OnlineSNMF, dict[int, FloatArray]]:
+    """Present every patch `n_presentations` times, in random order, with progress on a terminal.
+
+    Also return the weights as they were by the numbers of presentations of `frames`, which rise.
+    """
     net = OnlineSNMF(N_UNITS, **settings)
     rng = np.random.RandomState(seed)
+    course: dict[int, FloatArray] = {}
+    due = list(frames)[::-1]
     with tqdm(total=n_presentations * len(X), unit="patch", unit_scale=True, disable=None) as bar:
         for _ in range(n_presentations):
             order = rng.permutation(len(X))
@@ -102,7 +126,10 @@ def train(X: FloatArray, n_presentations: int, seed: int, settings: Results) -> 
                 active = np.count_nonzero(Y) / len(Y)
                 bar.set_postfix(units=net.n_components_, active=f"{active:.1f}")
                 bar.update(len(Y))
-    return net
+                while due and net.n_samples_seen_ >= due[-1] - 0.5:
+                    due.pop()
+                    course[net.n_samples_seen_] = net.components_
+    return net, course
 
 
 def measure(filters: FloatArray, fits: GaborFits, Y: FloatArray) -> Results:
@@ -159,7 +186,22 @@ def draw(results: Results, filters: FloatArray, Y: FloatArray, fits: GaborFits) 
     return axes["A"].get_figure()  # type: ignore[return-value]
 
 
+def draw_frame(filters: FloatArray, n_presentations: int) -> Image.Image:
+    """Draw the filters as they were after a number of presentations, two pixels for one."""
+    shades = (np.nan_to_num(filter_grid(filters), nan=1.0) + 1) / 2
+    grey = np.rint(shades * (N_GREYS - 1)) * (255 / (N_GREYS - 1))
+    grid = Image.fromarray(grey.astype(np.uint8)).resize(
+        (2 * grey.shape[1], 2 * grey.shape[0]), Image.Resampling.NEAREST
+    )
+    frame = Image.new("L", (grid.width, grid.height + 36), 255)
+    frame.paste(grid)
+    text = f"{len(filters)} units after {n_presentations:,} patches"
+    place = (grid.width / 2, grid.height + 18)
+    ImageDraw.Draw(frame).text(place, text, 0, ImageFont.load_default(20), anchor="mm")
+    return frame
+
+
 def _with_memory(X: FloatArray, whitener: ZCAWhitener, n_presentations: int, seed: int) -> Results:
-    net = train(X, n_presentations, seed, WITH_MEMORY)
+    net, _ = train(X, n_presentations, seed, WITH_MEMORY)
     filters = image_filters(net.components_, whitener)
     return measure(filters, fit_gabors(filters), net.transform(X))

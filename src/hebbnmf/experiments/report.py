@@ -1,7 +1,7 @@
-"""The report of an experiment, saved as a picture (PNG and SVG) and its numbers (JSON)."""
+"""The report of an experiment, saved as a picture (PNG, SVG, GIF) and its numbers (JSON)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,10 @@ from hebbnmf.persistence.versions import library_versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from PIL.Image import Image
+
+# Milliseconds for which an animation shows a frame.
+_FRAME, _LAST_FRAME = 200, 3000
 
 Results = dict[str, Any]  # nested dictionaries of numbers, arrays and texts, as JSON holds them
 
@@ -28,9 +32,12 @@ class Report:
     results: Results  # all that the figure shows
     summary: tuple[str, ...]  # the main numbers, a line each
     figure: "Figure"
+    animation: "Sequence[Image]" = ()  # frames of a picture that moves
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write the picture as PNG and SVG and the numbers as JSON, each whole or not at all.
+        """Write the picture as PNG and SVG, the numbers as JSON and the animation, if any, as GIF.
+
+        Each is written whole or not at all.
 
         Parameters
         ----------
@@ -52,11 +59,23 @@ class Report:
         }
         # Arrays and numpy's numbers become lists and numbers.
         text = json.dumps(document, indent=1, default=lambda x: x.tolist(), allow_nan=False) + "\n"
-        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg", "json")]
+        kinds = ("png", "svg", "json", *(["gif"] if self.animation else []))
+        paths = [folder / f"{self.name}.{kind}" for kind in kinds]
         for path in paths:
             with replacing(path) as file:
                 if path.suffix == ".json":
                     file.write(text.encode("ascii"))
+                elif path.suffix == ".gif":
+                    first, *rest = self.animation
+                    milliseconds = [_FRAME] * len(rest) + [_LAST_FRAME]
+                    first.save(
+                        file,
+                        "gif",
+                        save_all=True,
+                        append_images=rest,
+                        duration=milliseconds,
+                        loop=0,
+                    )
                 else:
                     self.figure.savefig(file, format=path.suffix[1:], dpi=150)
         return paths
