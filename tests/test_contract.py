@@ -48,6 +48,7 @@ OUTPUT_CHECKS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X explains")
 @parametrize_with_checks([*TRANSFORMERS, SymNMF(), SymNMF(init="random")])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
