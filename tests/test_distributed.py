@@ -472,7 +472,8 @@ class TestCheckpoint:
     def test_forged_accounts_of_rounds_are_refused(self, X, threads, tmp_path, change):
         path = tmp_path / "net.npz"
         fit(OnlineSNMF(10), X, threads, n_shards=2, checkpoint=path)
-        model, _, position, _ = read(path)
+        file = read(path)
+        model, position = file.model, file.position
         save(model, path, position={"rounds": position["rounds"] | change})
         with pytest.raises(ModelFileError, match="its account of the rounds is damaged"):
             resume(path, X, threads)
