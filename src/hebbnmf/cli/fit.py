@@ -55,7 +55,7 @@ MEMORY = click.option(
 )
 _COUNT = click.IntRange(min=1, max=10**15)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
-_OPTIONS = (
+TRAINING_OPTIONS = (
     click.option("--n-components", type=_COUNT, default=8, help="Units at most."),
     click.option(
         "--rank-penalty",
@@ -133,7 +133,6 @@ _OPTIONS = (
         help="Begin with a model file instead of a new model: its units, preprocessing and "
         "parameters, but those given here.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON to stdout."),
 )
 
 
@@ -150,7 +149,8 @@ Examples:
 )
 @data_argument
 @click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
-@options(*_OPTIONS)
+@options(*TRAINING_OPTIONS)
+@click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON to stdout.")
 @FORCE
 @read_options
 @click.pass_context
@@ -168,12 +168,14 @@ def fit(
     DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
     "day*.csv", or - for standard input. They are read in constant memory.
     """
-    _check_usage(data, output, o)
+    check_usage(data, output, o)
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
-    _check_outputs(data, output, o)
-    begin = _begin(ctx, data, reading, fill, o)
+    check_outputs(data, output, o)
+    if o["as_json"]:
+        check_output("-", data)
+    begin = begin_training(ctx, data, reading, fill, o)
     model, n_before = begin.model, begin.n_learned()
     interrupts = ctx.ensure_object(Interrupts)
     interrupts.saves, interrupted = True, False
@@ -223,32 +225,33 @@ def fit(
         ctx.exit(interrupts.exit_code)
 
 
-def _check_outputs(data: Sequence[str], output: str, o: Options) -> None:
+def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
+    """Refuse outputs that cannot be written or that replace something, before work begins."""
     from hebbnmf.persistence.archives import is_archive
     from hebbnmf.streams import source_files
     from hebbnmf.training import check_checkpoint
 
-    check_output(output, data, force=o["force"], is_own=is_archive)
-    if o["as_json"]:
-        check_output("-", data)
+    if output is not None:
+        check_output(output, data, force=o["force"], is_own=is_archive)
     if o["checkpoint"] is not None:
         files = source_files([*data, *filter(None, [o["continued"]])])
         check_checkpoint(o["checkpoint"], files, is_new=not o["resume"], force=o["force"])
 
 
-def _save(begin: "_Begin", watcher: Watcher, output: str, o: Options) -> None:
+def _save(begin: "Begin", watcher: Watcher, output: str, o: Options) -> None:
     from hebbnmf.persistence import save
 
     save(begin.model, output, preprocessing=begin.steps)
     watcher.summarise(begin.model, output, as_json=o["as_json"])
 
 
-def _check_usage(data: Sequence[str], output: str, o: Options) -> None:
+def check_usage(data: Sequence[str], output: str | None, o: Options) -> None:
+    """Refuse options that do not go together, before work begins."""
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
-    elif _are_one_file(o["checkpoint"], output):
+    elif output is not None and _are_one_file(o["checkpoint"], output):
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
@@ -265,7 +268,7 @@ def _are_one_file(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-class _Begin(NamedTuple):
+class Begin(NamedTuple):
     """What a training begins with."""
 
     model: "OnlineSNMF"
@@ -297,13 +300,13 @@ class _Begin(NamedTuple):
         return any(type(step).__name__ in ("StandardScaler", "ZCAWhitener") for step in self.steps)
 
 
-def _begin(
+def begin_training(
     ctx: click.Context,
     data: Sequence[str],
     reading: "ReadOptions",
     fill: str | None,
     o: Options,
-) -> _Begin:
+) -> Begin:
     """Begin anew, with a model file, or where a checkpoint stands."""
     from dataclasses import replace
 
@@ -311,7 +314,7 @@ def _begin(
         steps, n_rows = fitted_steps(
             data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
         )
-        return _Begin(_new_model(o), steps, reading, n_rows=n_rows)
+        return Begin(_new_model(o), steps, reading, n_rows=n_rows)
     n_before = 0
     if o["continued"] is not None:
         model, steps, reading = read_fitted(o["continued"], reading, fill)
@@ -322,7 +325,7 @@ def _begin(
         model, steps, position = _read_checkpoint(ctx, o["checkpoint"])
         if reading.missing == "raise" and filling(steps) is not None:
             reading = replace(reading, missing="keep")
-    return _Begin(model, steps, reading, position, n_before=n_before)
+    return Begin(model, steps, reading, position, n_before=n_before)
 
 
 def _given(ctx: click.Context, names: Iterable[str]) -> Options:
