@@ -12,10 +12,13 @@ KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,laws memory network offs
 # keeps a change in another file from being missed.
 KERNELS = kernels-$(shell find src/hebbnmf -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
 
-.PHONY: demo reproduce test test-oldest lint docs dist bench soak clean
+.PHONY: demo live reproduce test test-oldest lint docs dist bench soak clean
 
 demo: $(VENV)/ready
 	$(BIN)/hebbnmf demo
+
+live: $(VENV)/ready-live
+	$(BIN)/hebbnmf live demo
 
 reproduce: $(VENV)/ready
 	for figure in fig3 fig4 fig5; do $(BIN)/hebbnmf reproduce $$figure || exit 1; done

@@ -6,7 +6,7 @@ whitened.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
@@ -30,6 +30,7 @@ __all__ = [
     "RunningScaler",
     "ZCAWhitener",
     "image_filters",
+    "input_filters",
     "transform_rows",
     "unnamed_rows",
 ]
@@ -518,6 +519,25 @@ def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:
             f"{whitener.n_features_in_}: give the whitener that prepared their training data."
         )
     return np.asarray(weights @ whitener.whitening_.astype(weights.dtype))
+
+
+def input_filters(components: FloatArray, steps: Sequence[TransformerMixin]) -> FloatArray:
+    """Turn weights on prepared rows into filters on the rows as they were, last step first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from hebbnmf.preprocessing import input_filters
+    >>> input_filters(np.ones((1, 2)), [StandardScaler().fit([[-2.0, -4.0], [2.0, 4.0]])])
+    array([[0.5 , 0.25]])
+    """
+    for step in reversed(steps):
+        if isinstance(step, ZCAWhitener):
+            components = image_filters(components, step)
+        elif getattr(step, "scale_", None) is not None:
+            components = components / step.scale_
+    return components
 
 
 def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from hebbnmf.cli.convert import convert
 from hebbnmf.cli.demo import demo
 from hebbnmf.cli.fit import fit
 from hebbnmf.cli.info import info
+from hebbnmf.cli.live import live
 from hebbnmf.cli.messages import printable, say
 from hebbnmf.cli.plot import plot
 from hebbnmf.cli.predict import predict
@@ -95,7 +96,7 @@ def main(debug: bool) -> None:  # noqa: ARG001  Read by the group itself.
     logging.getLogger("hebbnmf").addHandler(logging.NullHandler())
 
 
-for _command in (fit, tune, transform, predict, score, info, plot, convert, reproduce, demo):
+for _command in (fit, tune, transform, predict, score, info, plot, convert, reproduce, demo, live):
     main.add_command(_command)
 
 

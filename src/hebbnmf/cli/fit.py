@@ -72,7 +72,7 @@ MEMORY = click.option(
 )
 _COUNT = click.IntRange(min=1, max=10**15)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
-_OPTIONS = (
+TRAINING_OPTIONS = (
     click.option(
         "--model",
         type=click.Choice(list(_MODELS)),
@@ -192,7 +192,6 @@ _OPTIONS = (
         help="Begin with a model file instead of a new model: its units, preprocessing and "
         "parameters, but those given here.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON to stdout."),
 )
 
 
@@ -211,7 +210,8 @@ Examples:
 )
 @data_argument
 @click.option("-o", "--output", type=PATH, required=True, help="Model file to write.")
-@options(*_OPTIONS)
+@options(*TRAINING_OPTIONS)
+@click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON to stdout.")
 @FORCE
 @read_options
 @click.pass_context
@@ -229,12 +229,14 @@ def fit(
     DATA are files (CSV, TSV, JSON lines, .npy, .npz, Parquet, Arrow, HDF5), patterns such as
     "day*.csv", or - for standard input. They are read in constant memory.
     """
-    _check_usage(ctx, data, output, o)
+    check_usage(ctx, data, output, o)
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
-    _check_outputs(data, output, o)
-    begin = _begin(ctx, data, reading, fill, o)
+    check_outputs(data, output, o)
+    if o["as_json"]:
+        check_output("-", data)
+    begin = begin_training(ctx, data, reading, fill, o)
     n_before = begin.n_learned()
     interrupts = ctx.ensure_object(Interrupts)
     interrupts.saves, interrupted = True, False
@@ -284,32 +286,33 @@ def fit(
         ctx.exit(interrupts.exit_code)
 
 
-def _check_outputs(data: Sequence[str], output: str, o: Options) -> None:
+def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
+    """Refuse outputs that cannot be written or that replace something, before work begins."""
     from hebbnmf.persistence.archives import is_archive
     from hebbnmf.streams import source_files
     from hebbnmf.training import check_checkpoint
 
-    check_output(output, data, force=o["force"], is_own=is_archive)
-    if o["as_json"]:
-        check_output("-", data)
+    if output is not None:
+        check_output(output, data, force=o["force"], is_own=is_archive)
     if o["checkpoint"] is not None:
         files = source_files([*data, *filter(None, [o["continued"]])])
         check_checkpoint(o["checkpoint"], files, is_new=not o["resume"], force=o["force"])
 
 
-def _save(begin: "_Begin", watcher: Watcher, output: str, o: Options) -> None:
+def _save(begin: "Begin", watcher: Watcher, output: str, o: Options) -> None:
     from hebbnmf.persistence import save
 
     save(begin.model, output, preprocessing=begin.steps)
     watcher.summarise(begin.model, output, as_json=o["as_json"])
 
 
-def _check_usage(ctx: click.Context, data: Sequence[str], output: str, o: Options) -> None:
+def check_usage(ctx: click.Context, data: Sequence[str], output: str | None, o: Options) -> None:
+    """Refuse options that do not go together, before work begins."""
     if o["checkpoint"] is None:
         for name in ("every", "every_seconds", "resume"):
             if o[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
-    elif _are_one_file(o["checkpoint"], output):
+    elif output is not None and _are_one_file(o["checkpoint"], output):
         raise click.UsageError("--checkpoint and --output name one file: give each its own.")
     if o["watch"] and (o["shuffle"] or o["epochs"] > 1 or len(data) > 1):
         raise click.UsageError("--watch takes one file or -, without --shuffle and --epochs.")
@@ -337,7 +340,7 @@ def _are_one_file(path: str, other: str) -> bool:
 _SCALERS = ("StandardScaler", "RunningScaler")
 
 
-class _Begin(NamedTuple):
+class Begin(NamedTuple):
     """What a training begins with."""
 
     model: "Trainable"
@@ -380,23 +383,23 @@ class _Begin(NamedTuple):
         return any(type(step).__name__ in (*_SCALERS, "ZCAWhitener") for step in self.all_steps)
 
 
-def _begin(
+def begin_training(
     ctx: click.Context,
     data: Sequence[str],
     reading: "ReadOptions",
     fill: str | None,
     o: Options,
-) -> _Begin:
+) -> Begin:
     """Begin anew, with a model file, or where a checkpoint stands."""
     from dataclasses import replace
 
     if o["continued"] is None and not o["resume"]:
         if _learns_in_one_pass(data, fill, o):
-            return _Begin(_new_pipeline(ctx, fill), [], reading)
+            return Begin(_new_pipeline(ctx, fill), [], reading)
         steps, n_rows = fitted_steps(
             data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
         )
-        return _Begin(_new_model(ctx), steps, reading, n_rows=n_rows)
+        return Begin(_new_model(ctx), steps, reading, n_rows=n_rows)
     n_before = 0
     if o["continued"] is not None:
         file, reading = read_fitted_file(o["continued"], reading, fill)
@@ -404,9 +407,9 @@ def _begin(
         network.set_params(**_given(ctx, network.get_params()), **_order(o))
         n_before = network.n_samples_seen_
         begin = (
-            _Begin(network, file.preprocessing, reading, n_before=n_before)
+            Begin(network, file.preprocessing, reading, n_before=n_before)
             if file.pipeline is None
-            else _Begin(file.pipeline, [], reading, n_before=n_before)
+            else Begin(file.pipeline, [], reading, n_before=n_before)
         )
     if o["resume"]:
         begin = _resumed(ctx, o["checkpoint"], reading)._replace(n_before=n_before)
@@ -482,12 +485,12 @@ def _parameters_of_models() -> set[str]:
     return names & {option.name for option in fit.params}
 
 
-def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> _Begin:
+def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> Begin:
     """Begin where a checkpoint stands; options that were given must be those it was made with."""
     from hebbnmf.persistence import read_checkpoint
 
     model, steps, position = read_checkpoint(path)
-    begin = _Begin(model, steps, reading, position)
+    begin = Begin(model, steps, reading, position)
     network, kinds = begin.network, {type(step).__name__ for step in begin.all_steps}
     stored = {**network.get_params(), "scale": not kinds.isdisjoint(_SCALERS)}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
@@ -504,12 +507,12 @@ def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> _Begin:
     return begin
 
 
-def _is_watched(begin: _Begin, o: Options) -> bool:
+def _is_watched(begin: Begin, o: Options) -> bool:
     """Return whether a model is to be saved at an interrupt, which is how watching ends."""
     return o["watch"] and begin.network.__sklearn_is_fitted__()
 
 
-def _kept(output: str, begin: _Begin, o: Options) -> str:
+def _kept(output: str, begin: Begin, o: Options) -> str:
     if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         return f"run the same command with --resume to continue from {o['checkpoint']}"
     if _is_watched(begin, o):

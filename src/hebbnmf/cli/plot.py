@@ -96,11 +96,12 @@ def _draw(
     from matplotlib.figure import Figure
 
     from hebbnmf.plots import plot_activity_density, plot_cost, plot_filters
+    from hebbnmf.preprocessing import input_filters
 
     figure = Figure(figsize=(6, 6), layout="constrained")
     ax = figure.subplots()
     if rows is None or kind == "filters":
-        plot_filters(_filters(model.components_, steps), ax=ax)
+        plot_filters(input_filters(model.components_, steps), ax=ax)
     elif kind == "directions":
         _draw_directions(rows, model.components_, ax)
     elif kind == "cost":
@@ -129,15 +130,3 @@ def _draw_directions(rows: "FloatArray", components: "FloatArray", ax: "Axes") -
         f"principal axis {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(shares)
     ]
     ax.set(xlabel=labels[0], ylabel=labels[1])
-
-
-def _filters(filters: "FloatArray", steps: "list[Step]") -> "FloatArray":
-    """Turn weights on prepared rows into filters on the rows as they were, last step first."""
-    from hebbnmf.preprocessing import ZCAWhitener, image_filters
-
-    for step in reversed(steps):
-        if isinstance(step, ZCAWhitener):
-            filters = image_filters(filters, step)
-        elif getattr(step, "scale_", None) is not None:
-            filters = filters / step.scale_
-    return filters

@@ -81,10 +81,14 @@ def filling(steps: "list[Step]") -> str | None:
 
 
 def _check_repeatable(data: Sequence[str]) -> None:
-    source = next((path for path in data if path == "-" or Path(path).is_fifo()), None)
+    source = next(filter(_is_read_once, data), None)
     if source is not None:
         raise click.UsageError(
             f"{'standard input' if source == '-' else source} can be read only once, but "
             "--whiten, --scale and --missing mean or zero take separate passes: write the rows to "
             "a file first."
         )
+
+
+def _is_read_once(path: str) -> bool:
+    return path == "-" or path.startswith("lsl:") or Path(path).is_fifo()

@@ -15,6 +15,7 @@ from hebbnmf.engine.state import BLOCK, LARGEST_NORM2
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.streams.arrays import ArrayReader, IterableReader
 from hebbnmf.streams.formats import format_of, known_formats, reader_of
+from hebbnmf.streams.lsl import SCHEME, LslReader
 from hebbnmf.streams.options import ReadOptions, read_options
 from hebbnmf.streams.ordering import Chain, IndexedChain, Permuted, Windowed
 from hebbnmf.streams.readers import BadRows, IndexedReader, Reader, StreamError
@@ -30,6 +31,7 @@ _LIMIT = optional(Rule("an integer of at least 0", lambda v: v == 0 or COUNT.hol
 def open_stream(
     source: object,
     *,
+    dataset: str | None = None,
     chunk_bytes: int = 2**22,
     shuffle: bool = False,
     random_state: int | None = None,
@@ -49,7 +51,12 @@ def open_stream(
         An array; a file, or files as one stream: a list of paths, or a pattern such as
         ``"day*.csv"``, in order of their names; ``"-"`` for standard input; or an iterable of
         rows or of chunks of rows. One dataset of an HDF5 file, or array of a ``.npz`` file, is
-        named after two colons: ``"session.nwb::/acquisition/lfp/data"``.
+        named after two colons: ``"session.nwb::/acquisition/lfp/data"``. ``"lsl:name=EEG"`` is a
+        stream of the Lab Streaming Layer, ``"lsl:name=EEG,window=50"`` windows of 50 samples of
+        it, one a row; `Stream.times` tells when they were measured.
+    dataset : str, optional
+        Name of the dataset in an HDF5 or `.npz` file, or of a series in an NWB file, whose times
+        `Stream.times` then tells: the same as after two colons.
     chunk_bytes : int, default=4194304
         Size of a chunk in memory, rounded to a multiple of the network's block of rows.
     shuffle : bool, default=False
@@ -95,6 +102,8 @@ def open_stream(
         raise TypeError(
             f"options and {', '.join(reading)} cannot be used together: set them in the record."
         )
+    if dataset is not None:
+        source = _with_dataset(source, dataset)
     check_parameter("epochs", epochs, COUNT)
     check_parameter("limit", limit, _LIMIT)
     if follow and (shuffle or epochs > 1):
@@ -146,8 +155,15 @@ def source_files(source: object) -> list[str | int]:
     return _files(_paths(source))
 
 
+def _with_dataset(source: object, dataset: str) -> str:
+    if not isinstance(source, str | PathLike):
+        raise TypeError(f"dataset={dataset!r} needs one file as source; give its path.")
+    return f"{fspath(source)}::{dataset}"
+
+
 def _files(paths: list[str]) -> list[str | int]:
-    return [0 if path == "-" else path.partition("::")[0] for path in paths]
+    files = (path for path in paths if not path.startswith(SCHEME))
+    return [0 if path == "-" else path.partition("::")[0] for path in files]
 
 
 def _paths(source: object) -> list[str]:
@@ -189,6 +205,8 @@ def _open_source(
 
 def _expand(path: str) -> list[str]:
     """Return the files that a pattern stands for, in order of their names."""
+    if path.startswith(SCHEME):
+        return [path]
     file, colons, member = path.partition("::")
     if not any(sign in file for sign in "*?[") or Path(file).exists():
         return [path]
@@ -199,6 +217,8 @@ def _expand(path: str) -> list[str]:
 
 
 def _open_file(path: str, options: ReadOptions, bad: BadRows, *, follow: bool) -> Reader:
+    if path.startswith(SCHEME):
+        return LslReader(path, options, bad)
     kind = options.format or format_of(path)
     reader = reader_of(kind)
     if path == "-" and not reader.from_stdin:

@@ -79,7 +79,9 @@ class Reader(ABC):
     row = 0  # rows of the epoch before the cursor, bad ones counted, if n_rows is known
     repeatable = True
     live = False  # rows are returned as they arrive, however few
+    passing = False  # rows that were read are gone, and cannot be compared later
     seed: int | None = None
+    times: NDArray[np.float64] | None = None  # of the rows last read, in seconds, if known
     ids: Sequence[Any] = ()  # of the rows last read, where options ask for them
     columns: list[int] | None = None  # numbers of the features in the source, if chosen
     _id_column: int | None = None
@@ -115,6 +117,7 @@ class Reader(ABC):
         parts: list[FloatArray] = []
         missing = n_rows
         self.ids = []
+        self._times: list[NDArray[np.float64]] = []
         # A number too large for the type becomes infinite, and so a bad row.
         with self.readable(), np.errstate(over="ignore"):
             while missing and (part := self._pull(missing)) is not None:
@@ -122,6 +125,7 @@ class Reader(ABC):
                 missing -= len(part)
                 if self.live and len(part):
                     break
+        self.times = np.concatenate(self._times) if self._times else None
         return parts[0] if len(parts) == 1 else np.concatenate([self._no_rows(), *parts])
 
     @contextmanager
@@ -210,7 +214,7 @@ class Reader(ABC):
     def _select(self, rows: Array) -> Array:
         return rows if self._chosen is None else rows[:, self._chosen]
 
-    def _advance(self, stored: Array) -> FloatArray:
+    def _advance(self, stored: Array, times: NDArray[np.float64] | None = None) -> FloatArray:
         """Move the cursor past the next rows, as they are stored; convert them and check them."""
         start, self.row = self.row, self.row + len(stored)
         if self._id_column is not None:
@@ -227,6 +231,8 @@ class Reader(ABC):
             good[:] = True
         if self._id_column is not None:
             self.ids = [*self.ids, *compress(ids, good)]
+        if times is not None:
+            self._times.append(times[good])
         return converted if good.all() else converted[good]
 
     def _are_good(self, rows: FloatArray) -> NDArray[np.bool_]:
@@ -308,8 +314,14 @@ class IndexedReader(Reader):
         """Return all columns of rows, as they are stored."""
 
     def _pull(self, n_rows: int) -> FloatArray | None:
-        end = min(self.row + n_rows, self.n_rows)
-        return self._advance(self._fetch(slice(self.row, end))) if self.row < end else None
+        rows = slice(self.row, min(self.row + n_rows, self.n_rows))
+        if rows.start == rows.stop:
+            return None
+        return self._advance(self._fetch(rows), self._times_of(rows))
+
+    def _times_of(self, rows: slice) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Return the times of rows, in seconds, where the source tells them."""
+        return None
 
 
 class BlockReader(Reader):

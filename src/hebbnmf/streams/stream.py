@@ -8,6 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.readers import Reader, StreamError, describe
 
@@ -34,6 +37,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         The files read, 0 for standard input; empty for rows in memory.
     chunk_rows : int
         Number of rows in a chunk.
+    last_chunk : ndarray
+        The chunk that came last; without rows before the first.
     n_rows : int or None
         Number of rows that the source stores, bad ones counted. None where only reading would
         tell: in text, Arrow files, iterables, and several files unless shuffled by permutation.
@@ -68,6 +73,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
         self._reader = reader
         self._epoch, self._epochs = 0, epochs
         self._n_left = limit
+        self.last_chunk: FloatArray = np.empty((0, reader.n_features))
         self._may_be_empty = allow_empty  # true from the first chunk on
         self._seed_drawn = seed_drawn
         self._n_logged = 0
@@ -94,6 +100,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             with self._reader.readable():
                 self._reader.begin(self._epoch)
         self._may_be_empty = True
+        self.last_chunk = chunk
         self._n_given += len(chunk)
         if self._n_left is not None:
             self._n_left -= len(chunk)
@@ -103,6 +110,14 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
     def name(self) -> str:
         """Name of the source, for messages; of several files, the current one."""
         return self._reader.name
+
+    @property
+    def times(self) -> NDArray[np.float64] | None:
+        """Times of the rows of the last chunk, in seconds by the clock of the source.
+
+        None where the source has no clock, and for rows that are shuffled.
+        """
+        return self._reader.times
 
     @property
     def ids(self) -> Sequence[Any]:
@@ -139,8 +154,8 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
 
     @property
     def is_at_start(self) -> bool:
-        """Whether nothing was read yet, and no position was sought."""
-        return self._epoch == 0 and self._reader.tell() == self._start
+        """Whether nothing was read yet, and no position was sought; not of a passing source."""
+        return not self._reader.passing and self._epoch == 0 and self._reader.tell() == self._start
 
     @property
     def source(self) -> dict[str, Any]:

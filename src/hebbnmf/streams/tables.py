@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hebbnmf.streams.readers import (
     Array,
@@ -121,6 +122,8 @@ class Hdf5Reader(FileReader, IndexedReader):
         h5py, dataset = _import_for(self._path, "h5py", "hdf5"), self._member
         with self.readable():
             file = self._files.enter_context(h5py.File(self._path, "r"))
+        if dataset and isinstance(file.get(f"{dataset}/data"), h5py.Dataset):
+            dataset += "/data"  # a series of an NWB file, named as a whole
         if not dataset or not isinstance(file.get(dataset), h5py.Dataset):
             found = _find_matrices(file, h5py)
             if dataset or len(found) != 1:
@@ -136,6 +139,19 @@ class Hdf5Reader(FileReader, IndexedReader):
         check_matrix(self._data.shape, self._data.dtype, self.name)
         self.n_rows = self._data.shape[0]
         self._set_features(self._data.shape[1])
+        series = self._data.parent
+        with self.readable():
+            stamps, self._start = series.get("timestamps"), series.get("starting_time")
+        self._stamps = stamps if stamps is not None and stamps.shape == (self.n_rows,) else None
+
+    def _times_of(self, rows: slice) -> NDArray[np.float64] | None:
+        """Return the times that an NWB series tells: stamps, or a start and a rate in hertz."""
+        if self._stamps is not None:
+            return np.asarray(self._stamps[rows], np.float64)
+        if self._start is None or "rate" not in self._start.attrs:
+            return None
+        numbers = np.arange(rows.start, rows.stop)
+        return np.asarray(self._start[()] + numbers / self._start.attrs["rate"], np.float64)
 
     def _fetch(self, rows: RowNumbers) -> Array:
         if isinstance(rows, slice):
