@@ -248,7 +248,7 @@ def test_a_watched_pipe_is_waited_for_until_a_kernel_has_rows_to_learn_from(rows
         fit.stdin.flush()
         time.sleep(0.01)
     fit.stdin.write("".join(lines[20:]).encode())
-    assert fit.communicate()[1].endswith(b"3 units, 300 samples seen\n")
+    assert b"3 units, 300 samples seen\n" in fit.communicate()[1]
     model = make_online_clusterer(3, random_state=0).partial_fit(rows)
     np.testing.assert_array_equal(unnamed(load("m.npz").predict, rows), model.predict(rows))
 
@@ -273,6 +273,7 @@ def test_a_pipeline_is_resumed_as_it_was_begun():
     ("args", "message"),
     [
         (["rows.csv", "--clusters", "3", "--n-components", "3"], "give one"),
+        (["rows.csv", "--clusters", "3", "--model", "pca"], "no option of --model pca"),
         (["rows.csv", "--resume"], "--resume needs --checkpoint"),
         (["rows.csv", "--every", "5"], "--every needs --checkpoint"),
         (["rows.csv", "--checkpoint", "m.npz"], "name one file"),

@@ -306,7 +306,7 @@ class Learner:
         self.settings = settings
         self.network = settings.network(n_features, dtype)
         self.cost = RunningCost() if settings.track_cost else None
-        self._lead = _Lead(n_features) if _is_about_zero(settings) else None
+        self._lead = _Lead() if _is_about_zero(settings) else None
 
     def configure(self, settings: AnySettings) -> None:
         """Replace the settings; the weights stay, and the cost is tracked or not as before."""
@@ -438,15 +438,15 @@ def _is_about_zero(settings: AnySettings) -> bool:
 class _Lead:
     """The first samples of a stream: their number, their sum, and that of their squared lengths."""
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self) -> None:
         self.n_samples, self._norm2 = 0, 0.0
-        self._sum = np.zeros(n_features)
+        self._sum: Any = 0.0
 
     def add(self, X: FloatArray) -> None:
         """Add samples, up to the number that is looked at."""
         X = _dense(X[: _LEADING_SAMPLES - self.n_samples]).astype(np.float64)
         self.n_samples += len(X)
-        self._sum += X.sum(axis=0)
+        self._sum = self._sum + X.sum(axis=0)
         self._norm2 += float(np.einsum("ij,ij->", X, X))
 
     def share_of_mean(self) -> float:
