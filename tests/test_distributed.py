@@ -233,6 +233,7 @@ def test_units_that_the_leading_shard_recruits_or_recycles_are_its_own():
     assert model.cumulative_activity_[2] == pytest.approx(faded)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X")
 def test_samples_that_would_recycle_are_presented_by_the_driver():
     X = np.zeros((300, 4))
     X[:, 0] = 2.0
@@ -246,6 +247,7 @@ def test_samples_that_would_recycle_are_presented_by_the_driver():
     np.testing.assert_allclose(model.components_[1], [0, 0, 1, 0], atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X")
 @pytest.mark.filterwarnings("error")
 def test_a_unit_that_was_forgotten_may_return_in_any_shard():
     X = np.zeros((4000, 2))
@@ -263,6 +265,7 @@ def test_a_unit_that_was_forgotten_may_return_in_any_shard():
     assert model.cumulative_activity_[0] == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X")
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_samples_that_would_recruit_are_deferred_and_presented_by_the_driver(schedule):
     X = np.zeros((400, 3))

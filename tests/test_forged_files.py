@@ -142,7 +142,7 @@ def forge(path, place, value, target):
 
 def use(file, copy):
     """Do with a model what users do; raise what they would see."""
-    model, steps, position, _ = file
+    model, steps, position, *_ = file
     if position is not None:
         with open_stream(X, shuffle=True, random_state=1) as stream:
             stream.seek(position)

@@ -138,6 +138,7 @@ def test_an_endless_memory_is_none():
     np.testing.assert_allclose(endless.components_, plain.components_, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_unit_that_was_silent_for_very_long_starts_anew_where_it_is_needed(dtype):
     X = np.repeat([[3.0, 0.0], [0.0, 2.0], [1.0, 0.1]], [1, 4000, 1], axis=0).astype(dtype)

@@ -167,6 +167,7 @@ def test_an_untrained_pipeline_is_stored_and_names_of_columns_are_kept(tmp_path,
         train(PIPELINES["clusterer"](), open_stream(data / "x.npy", **OPTIONS)),
     )
     X = np.load(data / "x.npy")
+    path = tmp_path / "named.npz"
     train(model, open_stream(write_csv(tmp_path / "a.csv", X, "abcd")), checkpoint=path)
     assert list(load(path).feature_names_in_) == list("abcd")
     with pytest.raises(StreamError, match="but the model learned the columns a, b, c, d"):

@@ -253,7 +253,7 @@ def make_online_clusterer(
     >>> model["network"].n_components_
     5
     >>> [np.unique(model.predict(X[y == k])).tolist() for k in range(5)]
-    [[4], [0], [2], [1], [3]]
+    [[0], [3], [2], [4], [1]]
     """
     check_parameter("kernel", kernel, one_of("rbf", "linear"))
     steps: list[tuple[str, Step]] = [("scaler", RunningScaler(memory))]

@@ -172,7 +172,9 @@ def _learn_block(
         x_norm2 = float(read(block.X[t], block.X[t], rules) if few else block.G[t, t])
         offset = float(block.X[t, -1]) ** 2 if rules.offset > 0 else 0.0
         gamma = discount(n_samples + t, rules.memory)
-        x_norm2_sum, n_discounted = gamma * energy[0] + x_norm2 + offset, gamma * energy[1] + 1
+        # A large offset leaves rounding alone of |x|^2, which may be negative.
+        x_norm2_sum = gamma * energy[0] + max(x_norm2 + offset, 0.0)
+        n_discounted = gamma * energy[1] + 1
         for i in range(K):
             work.p[i] = read(weights.V[i], block.X[t], rules) if few else block.P[i, t]
         n_old, converged = _respond(K, few, gamma, x_norm2, weights, rules, work)

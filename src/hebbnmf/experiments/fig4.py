@@ -50,7 +50,7 @@ GABOR = 0.5
 CHUNK = 2016
 # Frames of the animation, at numbers of presentations that grow by one factor from this share of
 # all, and its greys.
-N_FRAMES, FIRST_FRAME, N_GREYS = 25, 1 / 250, 24
+N_FRAMES, FIRST_FRAME, N_GREYS = 25, 1 / 250, 18
 # Samples for the biological report, which lets a copy of the network learn from them.
 N_REPORTED = 5000
 

@@ -338,7 +338,6 @@ class _Run:
     def _prepared(self, chunk: FloatArray) -> FloatArray:
         """Return a chunk as `_learn` takes it."""
         rows = self._begun(self._network, transform_rows(self.preprocessing, chunk))
-        self._network.learner_.warn_uncentred(rows)
         if self._names is not None:
             self._network.feature_names_in_ = np.array(self._names, dtype=object)
         return rows
