@@ -1,5 +1,7 @@
+import signal
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 
 # The same examples in every run, and no clock: the first call of a kernel compiles it.
@@ -18,3 +20,9 @@ def pytest_terminal_summary(terminalreporter):
     for name, counts in totals.items():
         numbers = ", ".join(f"{count:,} {what}" for what, count in counts.items())
         terminalreporter.line(f"{name:20}{numbers}")
+
+
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """Let Ctrl-C raise KeyboardInterrupt, whatever a shell in the background or a test left."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
