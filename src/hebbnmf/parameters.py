@@ -99,9 +99,12 @@ SHARE = Rule(
     lambda value: _is_between(value, 0.0, 1.0) and value not in (0, 1),
 )
 NON_NEGATIVE = Rule("a finite number of at least 0", lambda value: _is_between(value, 0.0))
+# Its root is a feature of every sample, and weights are to stay far within the range of float32.
+_LARGEST_OFFSET = 1e30
 OFFSET = Rule(
-    "a finite number of at least 0 or a share of the mean of |x|^2 below '100%', such as '50%'",
-    lambda value: _is_between(value, 0.0) or share_of_percent(value) is not None,
+    f"a number from 0 to {_LARGEST_OFFSET:g} or a share of the mean of |x|^2 below '100%', such as "
+    "'50%'",
+    lambda value: _is_between(value, 0.0, _LARGEST_OFFSET) or share_of_percent(value) is not None,
 )
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
 MEMORY = Rule(
