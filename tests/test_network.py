@@ -7,6 +7,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
+import numba
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -124,6 +125,7 @@ def test_the_error_of_a_response_is_below_the_tolerance(mean, n, m, memory):
     assert (np.abs(Y - tight.Y).max(axis=1) <= 1e-4 * tight.Y.max(axis=1)).all()
 
 
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes minutes without the JIT")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [2, 8, 16, 17, 40])
 @pytest.mark.parametrize("tol", [1e-4, 1e-7])
