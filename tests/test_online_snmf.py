@@ -1,5 +1,6 @@
 """OnlineSNMF: what it refuses, what it warns of, and how it behaves at the extremes."""
 
+import os
 import pickle
 import re
 import tracemalloc
@@ -352,6 +353,7 @@ def test_the_remedy_is_one_and_centred_or_few_data_are_fine():
 # Sparse matrices ----------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="takes minutes without the JIT")
 @pytest.mark.parametrize("kind", [csr_array, csr_matrix, csc_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("track_cost", [False, True])
