@@ -91,6 +91,11 @@ def wait_for(page, condition):
     raise AssertionError(condition)
 
 
+def wait_for_unit(page, unit):
+    """Wait until a unit is shown: the page draws what was chosen with its next frame."""
+    wait_for(page, f"document.getElementById('unit-title').textContent == 'Unit {unit}'")
+
+
 def picture_of(page, name):
     return page.evaluate(f"document.getElementById('{name}').toDataURL()")
 
@@ -116,7 +121,7 @@ def test_a_network_of_filters_grows_and_can_be_played_with(browser, patches):
         # A click shows a unit, and the unit that was clicked.
         assert not page.is_visible("#unit")
         page.click("#field", position={"x": 40, "y": 40})
-        assert page.inner_text("#unit-title") == "Unit 0"
+        wait_for_unit(page, 0)
         assert str(model.unit_births_[0]) in page.inner_text("#unit-facts")
         # A slider changes the model.
         page.fill("#memory", str(int(page.input_value("#memory")) + 1))
@@ -134,13 +139,14 @@ def test_a_network_of_filters_grows_and_can_be_played_with(browser, patches):
         screenshot(page, "unit")
         strongest = model.lateral_weights_[0].argmax()
         page.click(".inhibitors button")
-        wait_for(page, f"document.getElementById('unit-title').textContent == 'Unit {strongest}'")
+        wait_for_unit(page, strongest)
         page.focus("#field")
         page.keyboard.press("Escape")
         page.wait_for_selector("#unit", state="hidden")
         page.keyboard.press("ArrowRight")
+        wait_for_unit(page, 0)
         page.keyboard.press("ArrowRight")
-        assert page.inner_text("#unit-title") == "Unit 1"
+        wait_for_unit(page, 1)
         assert page.text_content("#chosen").startswith("unit 1, born at sample")
         page.click("#pause")
         wait_until(lambda: model.n_samples_seen_ > n_seen + 72)
