@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
-from numba import config
 from scipy.sparse import csr_array
 from scipy.stats import ortho_group
 
@@ -313,7 +312,7 @@ def test_the_result_depends_on_the_shards_not_on_the_workers(long):
             assert_same_model(models[2], models[0])
 
 
-@pytest.mark.skipif(config.DISABLE_JIT, reason="36,000 samples take minutes without compilation")
+@pytest.mark.jit
 def test_rounds_of_many_shards_come_near_the_serial_result(threads):
     X = make_sparse_sources(13000, 16, random_state=3)
     train, held_out = X[:12000], X[12000:]
@@ -324,7 +323,7 @@ def test_rounds_of_many_shards_come_near_the_serial_result(threads):
         assert model.score(held_out) > share * serial
 
 
-@pytest.mark.skipif(config.DISABLE_JIT, reason="320,000 samples take minutes without compilation")
+@pytest.mark.jit
 @pytest.mark.parametrize("memory", [0.1, 2000])
 def test_with_memory_four_shards_explain_held_out_patches_as_well_as_one(threads, memory):
     settings = {"n_components": 36, "rank_penalty": "auto", "memory": memory}
@@ -340,7 +339,7 @@ def test_with_memory_four_shards_explain_held_out_patches_as_well_as_one(threads
     assert np.mean(ratios) > 0.98
 
 
-@pytest.mark.skipif(config.DISABLE_JIT, reason="400,000 samples take minutes without compilation")
+@pytest.mark.jit
 def test_rounds_find_the_sparse_directions_as_well_as_the_serial_engine(threads):
     settings = {"n_components": 64, "rank_penalty": 32.0**2, "activity_gain": 0.1, "memory": None}
     difference = []
@@ -355,7 +354,7 @@ def test_rounds_find_the_sparse_directions_as_well_as_the_serial_engine(threads)
     assert np.mean(difference) > -0.05
 
 
-@pytest.mark.skipif(config.DISABLE_JIT, reason="60,000 samples take minutes without compilation")
+@pytest.mark.jit
 @pytest.mark.parametrize(
     "schedule",
     [PLAIN, {"initial_activity": 100.0, "activity_gain": 0.01, "memory": None}, {"memory": 450}],

@@ -13,7 +13,7 @@ import hebbnmf
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
 
-pytestmark = pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="about the compiler")
+pytestmark = pytest.mark.jit
 
 SCRIPT = """
 import numpy as np

@@ -1,6 +1,5 @@
 """Memory, a penalty without a scale, recycling: the oracle, the definitions, and the laws."""
 
-import os
 from functools import cache
 
 import numpy as np
@@ -250,7 +249,7 @@ def test_a_memory_set_in_mid_stream_acts_from_then_on():
     np.testing.assert_allclose(net.cumulative_activity_, expected, rtol=1e-10)
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="takes long without compilation")
+@pytest.mark.jit
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("memory", [20, 0.1])
 def test_a_long_stream_loses_nothing_that_it_should_remember(memory, dtype):

@@ -7,7 +7,6 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
-import numba
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -112,7 +111,7 @@ def test_weights_survive_the_fold_of_their_scales(schedule):
 
 @pytest.mark.parametrize("memory", [None, 0.1])
 @pytest.mark.parametrize(("n", "m"), [(2, 3), (40, 60), (60, 40)])
-@pytest.mark.parametrize("mean", [0.0, 2.0])
+@pytest.mark.parametrize("mean", [0.0, pytest.param(2.0, marks=pytest.mark.jit)])
 def test_the_error_of_a_response_is_below_the_tolerance(mean, n, m, memory):
     # With a common mean, several eigenvalues are large or small: direct solves instead of steps.
     X = make_sparse_sources(400, n, random_state=4) + mean
@@ -125,7 +124,7 @@ def test_the_error_of_a_response_is_below_the_tolerance(mean, n, m, memory):
     assert (np.abs(Y - tight.Y).max(axis=1) <= 1e-4 * tight.Y.max(axis=1)).all()
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes minutes without the JIT")
+@pytest.mark.jit
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [2, 8, 16, 17, 40])
 @pytest.mark.parametrize("tol", [1e-4, 1e-7])
@@ -197,6 +196,7 @@ def test_labels_are_the_strongest_units_with_or_without_the_responses(m):
     np.testing.assert_array_equal(net.respond(X, keep=False).labels, net.respond(X).labels)
 
 
+@pytest.mark.jit
 def test_the_number_of_threads_changes_no_bit():
     X = make_sparse_sources(600, 10, random_state=0)
     net = make(10, 70, rank_penalty=0.0)
@@ -302,7 +302,7 @@ def test_one_row_at_a_time_equals_one_chunk(dtype):
     assert rows.n_samples == chunk.n_samples == 150
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="about the compiler")
+@pytest.mark.jit
 def test_read_only_data_and_weights_compile_no_second_kernel(tmp_path):
     X = make_sparse_sources(300, 5, random_state=0)
     net = make(5, 10)
@@ -355,7 +355,7 @@ def test_blas_keeps_to_one_thread_whichever_threads_learn():
             assert n_threads() == expected
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="half a minute without compilation")
+@pytest.mark.jit
 def test_bits_do_not_depend_on_the_threads_of_blas_while_units_are_recruited():
     X = np.random.default_rng(0).normal(size=(1440, 30))
     X[:720, 3:] = 0  # few units at first, then some five hundred

@@ -1,6 +1,5 @@
 """OnlineSNMF: what it refuses, what it warns of, and how it behaves at the extremes."""
 
-import os
 import pickle
 import re
 import tracemalloc
@@ -353,7 +352,7 @@ def test_the_remedy_is_one_and_centred_or_few_data_are_fine():
 # Sparse matrices ----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="takes minutes without the JIT")
+@pytest.mark.jit
 @pytest.mark.parametrize("kind", [csr_array, csr_matrix, csc_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("track_cost", [False, True])
@@ -377,6 +376,7 @@ def test_a_sparse_matrix_teaches_what_its_dense_rows_teach(kind, dtype, track_co
     assert_same_model(shuffled[0].fit(kind(X)), shuffled[1].fit(X))
 
 
+@pytest.mark.jit
 def test_a_large_sparse_matrix_is_never_dense_as_a_whole():
     X = random_array((20_000, 2_000), density=0.001, random_state=0, format="csr")
     net = OnlineSNMF(4)
