@@ -1,10 +1,10 @@
-"""Draw each parameter of `OnlineSNMF` over its range, for docs/parameters.md."""
+"""Draw each parameter of the network and of the clusterer over its range, for parameters.md."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, make_online_clusterer
 from hebbnmf.datasets import (
     extract_patches,
     load_natural_images,
@@ -201,3 +201,67 @@ def track_cost():
     ax.loglog(course, label=["cost_", "cost of silence"])
     ax.set(xlabel="samples", ylabel="cost (9)", ylim=(1e-2, None))
     ax.legend(frameon=False)
+
+
+# The online clusterer -----------------------------------------------------------------------------
+
+
+def six_clusters(n_samples=900, seed=0):
+    """Sample six clusters of the plane of which two pairs lie in one direction from the mean."""
+    rng = np.random.default_rng(seed)
+    centers = np.array([[1, 1], [3, 3], [-1, 1], [-3, 3], [-2, -2], [2, -2]])
+    y = rng.integers(len(centers), size=n_samples)
+    return centers[y] + 0.35 * rng.standard_normal((n_samples, 2)), y
+
+
+def show_regions(ax, model, X, y, name):
+    """Draw samples, and the region of each label in its colour."""
+    side = np.linspace(-1.1, 1.1, 150) * np.abs(X).max()
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    labels = model.predict(grid).reshape(len(side), -1)
+    colors = np.where(labels < 0, 9, labels % 9)
+    ax.pcolormesh(side, side, colors, cmap="Set1", vmin=0, vmax=9, alpha=0.35, rasterized=True)
+    ax.scatter(*X.T, c="k", s=3, linewidths=0)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    score = adjusted_rand_score(y, model.predict(X))
+    ax.set_title(f"{name}: ARI {score:.2f}", fontsize="medium")
+
+
+def show_clusterers(name, values, **others):
+    """Draw the regions of clusterers that differ in one parameter."""
+    X, y = six_clusters()
+    for ax, value in zip(rows_of(len(values), sharex=True, sharey=True), values, strict=True):
+        model = make_online_clusterer(
+            **{"n_clusters": 10, "random_state": 0} | others | {name: value}
+        )
+        show_regions(ax, model.fit(X), X, y, value)
+
+
+def n_clusters():
+    """Show fewer clusters than there are, and more."""
+    show_clusterers("n_clusters", (2, 4, 6, 10, 50))
+
+
+def kernel():
+    """Show clusters by distance, and by direction."""
+    show_clusterers("kernel", ("rbf", "linear"))
+
+
+def n_landmarks():
+    """Show a kernel by few samples and by many."""
+    show_clusterers("n_landmarks", (3, 10, 30, 300))
+
+
+def memory_of_the_clusterer():
+    """Show clusters that turn, as they are when the stream ends, and their labels."""
+    X, y = make_changing_clusters(6000, 5, 2, period=8000, radius=8, random_state=2)
+    for ax, m in zip(rows_of(4, sharex=True, sharey=True), (None, 0.1, 1000, 200), strict=True):
+        model = make_online_clusterer(10, memory=m, random_state=0)
+        for start in range(0, len(X), 500):
+            model.partial_fit(X[start : start + 500])
+        show_regions(ax, model, X[-300:], y[-300:], m)
+
+
+def random_state_of_the_clusterer():
+    """Show four choices of six landmarks."""
+    show_clusterers("random_state", range(4), n_landmarks=6)
