@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py",
-    "ignore_pattern": r"examples/(topics|live_recording)\.py",  # no pictures
+    "ignore_pattern": r"live_recording\.py",  # opens a page
     "within_subsection_order": "ExampleTitleSortKey",
     "subsection_order": [f"../examples/{part}" for part in ("clusters", "features", "streams")],
     "parallel": 2,

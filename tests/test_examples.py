@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from hebbnmf import OnlineSNMF, make_online_clusterer
 
-TOPICS = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "topics.py"))
+TOPICS = runpy.run_path(str(Path(__file__).parents[1] / "examples/streams/topics.py"))
 
 
 @pytest.fixture(scope="module")

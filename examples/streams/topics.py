@@ -1,17 +1,19 @@
-"""Topics of short documents that come as a stream, and of subjects that nobody has seen before.
+"""
+Topics of a stream of texts
+===========================
 
 The documents are the docstrings of scipy's functions, one subpackage after the other, as news of a
 new kind would come. They pass a hashing vectoriser, which needs no vocabulary, and a truncated
 SVD, fitted to documents of another kind: the docstrings of numpy and scikit-learn. Topics are
-directions, so the network takes them as they are: no kernel, no scaler, rows of unit length.
-
-Run it: python examples/topics.py
+directions, so the network takes them as they are: no kernel, no scaler, rows of unit length. New
+topics appear, and labels keep their meaning.
 """
 
 import importlib
 import inspect
 from collections import Counter, defaultdict
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, HashingVectorizer
@@ -72,6 +74,25 @@ def telling_words(words, topic):
     return sorted(score, key=score.get, reverse=True)[:WORDS]
 
 
+def plot(labels, words):
+    """Draw each document as a dot in the row of its topic, told by its words."""
+    given = np.concatenate(list(labels.values()))
+    topics = [topic for topic, n in Counter(given.tolist()).items() if n >= 10 and topic >= 0]
+    row = {topic: i for i, topic in enumerate(topics)}
+    shown = np.isin(given, topics)
+    ax = plt.subplots(figsize=(9, 4), layout="constrained")[1]
+    rows = np.array([row[topic] for topic in given[shown]])
+    ax.scatter(np.flatnonzero(shown), rows, c=rows % 10, cmap="tab10", s=40, marker="|")
+    end = 0
+    for subject, some in labels.items():
+        middle, end = end + len(some) / 2, end + len(some)
+        ax.axvline(end, color="0.7", linewidth=0.8)
+        ax.text(middle, 1.02, subject, transform=ax.get_xaxis_transform(), rotation=25, fontsize=8)
+    names = [", ".join(telling_words(words, topic)[:3]) for topic in topics]
+    ax.set(yticks=range(len(topics)), yticklabels=names, xlabel="documents")
+    ax.invert_yaxis()
+
+
 def main():
     """Follow the stream, and say after each subject which topics it has and what they are."""
     model, words, known = make_topic_model(n_topics=12), defaultdict(Counter), set()
@@ -87,6 +108,8 @@ def main():
             print(f"  {n:4} in {new}topic {topic:2}: {', '.join(telling_words(words, topic))}")
     kept = np.mean(model.predict(texts) == before)
     print(f"{kept:.0%} of the documents of the first two subjects are in the same topic at the end")
+    plot(labels, words)
+    plt.show()
 
 
 if __name__ == "__main__":
