@@ -78,7 +78,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "remove_config_comments": True,
     "doc_module": ("hebbnmf",),
-    "reference_url": {"hebbnmf": None},
     "backreferences_dir": None,
     "image_scrapers": ("matplotlib",),
 }

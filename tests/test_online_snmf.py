@@ -349,6 +349,13 @@ def test_the_remedy_is_one_and_centred_or_few_data_are_fine():
     make_online_clusterer(3, random_state=0).fit(X)
 
 
+def test_centred_data_that_are_sorted_by_cluster_are_fine():
+    X = np.random.default_rng(0).normal(size=(600, 4)) * 0.1
+    X[:300, 0] += 1
+    X[300:, 0] -= 1
+    OnlineSNMF(3).fit(X)
+
+
 # Sparse matrices ----------------------------------------------------------------------------------
 
 

@@ -37,7 +37,8 @@ def show(ax, net, X, title):
     ax.scatter(*X.T, c=colors, cmap="Set1", vmin=0, vmax=9, s=5, linewidths=0)
     for w in net.components_:
         ax.plot([0, w[0]], [0, w[1]], color="k", linewidth=1.5)
-    ax.set(xticks=[], yticks=[], aspect="equal")
+    side = 1.15 * np.abs(X).max()
+    ax.set(xticks=[], yticks=[], aspect="equal", xlim=(-side, side), ylim=(-side, side))
     ax.set_title(title, fontsize="medium")
 
 
@@ -59,26 +60,33 @@ def rank_penalty():
 
 
 def memory():
-    """Show clusters that turn, as they are when the stream ends, and their labels."""
-    X, y = make_changing_clusters(6000, 5, 2, period=8000, radius=8, random_state=2)
-    for ax, m in zip(rows_of(5, sharex=True, sharey=True), (None, 0.1, 1000, 200, 5), strict=True):
-        net = OnlineSNMF(n_components=5, memory=m).partial_fit(X)
-        rand = adjusted_rand_score(y[-300:], net.labels_[-300:])
-        show(ax, net, X[-300:], f"{m}: ARI {rand:.2f}")
+    """Show how well clusters that turn are followed, by time."""
+    X, y = make_changing_clusters(16_000, 5, 10, period=8000, random_state=2)
+    windows = [slice(t, t + 400) for t in range(0, len(X), 400)]
+    axes = rows_of(5, sharey=True)
+    for ax, m in zip(axes, (None, 0.1, 1000, 200, 5), strict=True):
+        labels = OnlineSNMF(n_components=5, memory=m).partial_fit(X).labels_
+        rand = [adjusted_rand_score(y[w], labels[w]) for w in windows]
+        ax.plot([w.stop for w in windows], rand)
+        ax.set(title=f"{m}: mean {np.mean(rand):.2f}", ylim=(0, 1.05), xlabel="samples")
+        ax.set_xticks([0, 8000, 16_000], ["0", "8,000", "16,000"])
+    axes[0].set(ylabel="adjusted Rand index")
 
 
 def recycle():
     """Show labels by time, as all clusters are replaced every 500 samples."""
-    X, y = make_changing_clusters(2000, 5, 30, change="replace", period=500, random_state=3)
+    halves = [slice(t + 250, t + 500) for t in range(0, 2000, 500)]
     for ax, choice in zip(rows_of(2, width=9, sharey=True), (False, True), strict=True):
-        net = OnlineSNMF(n_components=5, memory=50, recycle=choice)
-        labels = net.partial_fit(X).labels_
-        ax.scatter(np.arange(len(y)), labels, c=y % 10, cmap="tab10", s=5, linewidths=0)
+        rand = []
+        for seed in range(10):
+            X, y = make_changing_clusters(2000, change="replace", period=500, random_state=seed)
+            labels = OnlineSNMF(5, memory=50, recycle=choice).partial_fit(X).labels_
+            rand += [adjusted_rand_score(y[half], labels[half]) for half in halves]
+            if seed == 0:
+                ax.scatter(np.arange(len(y)), labels, c=y % 10, cmap="tab10", s=5, linewidths=0)
         for change in (500, 1000, 1500):
             ax.axvline(change, color="0.6", linestyle=":")
-        halves = [slice(t + 250, t + 500) for t in range(0, 2000, 500)]
-        rand = np.mean([adjusted_rand_score(y[half], labels[half]) for half in halves])
-        ax.set(xlabel="samples", yticks=range(-1, 5), title=f"{choice}: ARI {rand:.2f}")
+        ax.set(xlabel="samples", yticks=range(-1, 5), title=f"{choice}: ARI {np.mean(rand):.2f}")
     plt.gcf().axes[0].set(ylabel="label")
 
 
@@ -123,13 +131,14 @@ def activity_gain():
 
 
 def dynamics():
-    """Show the activity of a unit by the length of a sample, after ever more of length 1."""
+    """Show the activity of a unit by the length of a sample, 60 degrees from those learned."""
     lengths = np.linspace(0, 3, 61)[:, None]
+    learned, probe = np.array([1.0, 0.0]), np.array([0.5, np.sqrt(0.75)])
     axes = rows_of(3, width=8, sharey=True)
-    for ax, n_seen in zip(axes, (1, 10, 100), strict=True):
+    for ax, n_seen in zip(axes, (1, 10, 90), strict=True):
         for name, style in (("rectified", "-"), ("quartic", "--")):
-            net = OnlineSNMF(1, dynamics=name, memory=None).fit(np.ones((n_seen, 1)))
-            ax.plot(lengths, net.transform(lengths), style, label=name)
+            net = OnlineSNMF(1, dynamics=name, memory=None).fit(np.tile(learned, (n_seen, 1)))
+            ax.plot(lengths, net.transform(lengths * probe), style, label=name)
         ax.set(title=f"after {n_seen}", xlabel="length of a sample")
     axes[0].set(ylabel="activity")
     axes[0].legend(frameon=False)

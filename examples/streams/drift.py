@@ -2,8 +2,9 @@
 Clusters that move
 ==================
 
-Five clusters turn around the origin, once in 8,000 samples. A network that remembers everything is
-right only where they come back to where they began; with a ``memory`` of 300 samples it follows.
+Five clusters turn around the origin, once in 8,000 samples. A network that remembers everything
+takes them for one another when they have moved on; with a ``memory`` of 300 samples it follows.
+Shown above are two of the ten features.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_changing_clusters
 
-X, y = make_changing_clusters(16_000, 5, 2, period=8000, radius=8, random_state=2)
+X, y = make_changing_clusters(16_000, 5, 10, period=8000, random_state=2)
 windows = [slice(t, t + 400) for t in range(0, len(X), 400)]
 
 fig = plt.figure(figsize=(9, 5.4), layout="constrained")
@@ -21,7 +22,7 @@ plane, course = fig.subfigures(2, 1, height_ratios=[1, 0.9])
 for ax, t in zip(
     plane.subplots(1, 4, sharex=True, sharey=True), (0, 1000, 2000, 3000), strict=True
 ):
-    ax.scatter(*X[t : t + 200].T, c=y[t : t + 200], cmap="tab10", vmax=9, s=8)
+    ax.scatter(*X[t : t + 200, :2].T, c=y[t : t + 200], cmap="tab10", vmax=9, s=8)
     ax.set(title=f"sample {t:,}", aspect="equal", xticks=[], yticks=[])
 
 ax = course.subplots()

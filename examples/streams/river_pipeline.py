@@ -23,7 +23,7 @@ models = {
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for (name, settings), style in zip(models.items(), ("-", "--"), strict=True):
     model = preprocessing.StandardScaler() | RiverSNMF(n_components=4, **settings)
-    recent = utils.Rolling(metrics.AdjustedRand(), window_size=200)
+    recent = utils.Rolling(metrics.AdjustedRand, window_size=200)
     course = []
     for x, true in zip(events, y.tolist(), strict=True):
         recent.update(true, model.predict_one(x))

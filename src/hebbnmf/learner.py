@@ -443,8 +443,9 @@ class _Lead:
         self._sum: Any = 0.0
 
     def add(self, X: FloatArray) -> None:
-        """Add samples, up to the number that is looked at."""
-        X = _dense(X[: _LEADING_SAMPLES - self.n_samples]).astype(np.float64)
+        """Add samples, up to the number that is looked at, from all over a chunk that is sorted."""
+        n = min(X.shape[0], _LEADING_SAMPLES - self.n_samples)
+        X = _dense(X[np.linspace(0, X.shape[0] - 1, n, dtype=int)]).astype(np.float64)
         self.n_samples += len(X)
         self._sum = self._sum + X.sum(axis=0)
         self._norm2 += float(np.einsum("ij,ij->", X, X))
