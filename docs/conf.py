@@ -44,18 +44,23 @@ numpydoc_show_class_members = False  # the template lists them
 numpydoc_class_members_toctree = False
 
 
-def escape_shapes(*args):
-    """Escape the ends of `n_components_` in shapes, which reStructuredText takes for links."""
-    lines = args[-1]
+def mend_docstring(app, what, name, obj, options, lines):
+    """Escape the ends of `n_components_` in shapes, which reStructuredText takes for links.
+
+    What is inherited from scikit-learn points to labels of its site: leave their words.
+    """
+    is_inherited = (getattr(obj, "__module__", None) or "").startswith("sklearn.")
     for i, line in enumerate(lines):
         if re.match(r"\w+ : ", line):
             name, colon, shape = line.partition(" : ")
             lines[i] = name + colon + re.sub(r"_(?=[,) ])", r"\\_", shape)
+        if is_inherited:
+            lines[i] = re.sub(r":(?:ref|term):`([^`<]+)[^`]*`", r"\1", lines[i])
 
 
 def setup(app):
-    """Escape shapes before numpydoc, of priority 500, reads them."""
-    app.connect("autodoc-process-docstring", escape_shapes, priority=400)
+    """Mend docstrings before numpydoc, of priority 500, reads them."""
+    app.connect("autodoc-process-docstring", mend_docstring, priority=400)
 
 
 # Pictures and examples ----------------------------------------------------------------------------
