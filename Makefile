@@ -43,6 +43,7 @@ lint: $(VENV)/ready-dev
 docs: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/$(KERNELS)
 docs: $(VENV)/ready-docs
 	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build/html
+	$(BIN)/python docs/check_site.py
 
 # Wheel and source distribution, each tried where nothing else of this package is: the wheel by a
 # user's script, whose types are checked from outside, and by the demo; the source by its tests.

@@ -44,7 +44,7 @@ numpydoc_show_class_members = False  # the template lists them
 numpydoc_class_members_toctree = False
 
 
-def mend_docstring(app, what, name, obj, options, lines):
+def mend_docstring(_app, _what, _name, obj, _options, lines):
     """Escape the ends of `n_components_` in shapes, which reStructuredText takes for links.
 
     What is inherited from scikit-learn points to labels of its site: leave their words.
