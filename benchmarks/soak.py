@@ -1,6 +1,6 @@
 """A million samples: does the engine still give the responses of the plain loop, and float32?
 
-Run with ``python -m benchmarks.soak``; it prints the largest difference of any weight.
+Run with ``python -m benchmarks.soak``; it ends with a table of the largest differences.
 """
 
 import click
@@ -37,11 +37,8 @@ def against_the_plain_loop(n_samples, n, m, **schedule):
     worst = 0.0
     for X in chunks(n_samples, n):
         worst = max(worst, np.abs(net.learn(X).Y - plain.learn(X)).max())
-    gap = np.abs(net.components - plain.W).max(), np.abs(net.lateral_weights - plain.M_T.T).max()
-    click.echo(
-        f"n={n} m={m} {schedule or 'plain'}: {net.n_samples} samples; largest difference of an "
-        f"activity {worst:.1e}, of W {gap[0]:.1e}, of M {gap[1]:.1e}"
-    )
+    W, M = np.abs(net.components - plain.W).max(), np.abs(net.lateral_weights - plain.M_T.T).max()
+    return "plain loop, largest", n, m, schedule, net.n_samples, worst, W, M
 
 
 def float32_against_float64(n_samples, n, m, **schedule):
@@ -49,12 +46,21 @@ def float32_against_float64(n_samples, n, m, **schedule):
     for X in chunks(n_samples, n):
         Y = double.learn(X).Y
         Y_32 = single.learn(X.astype(np.float32)).Y
-    error = np.linalg.norm(Y_32 - Y) / np.linalg.norm(Y)
-    gap = np.linalg.norm(single.components - double.components) / np.linalg.norm(double.components)
-    click.echo(
-        f"float32, n={n} m={m} {schedule or 'plain'}: {double.n_samples} samples; relative "
-        f"difference of the last responses {error:.1e}, of W {gap:.1e}"
+    pairs = (
+        (Y_32, Y),
+        (single.components, double.components),
+        (single.lateral_weights, double.lateral_weights),
     )
+    gaps = (np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs)
+    return "float32, relative", n, m, schedule, double.n_samples, *gaps
+
+
+def print_table(rows):
+    click.echo(f"{'difference':20}{'n':>4}{'m':>4}{'samples':>9}  {'y':8} {'W':8} {'M':8} schedule")
+    for name, n, m, schedule, n_samples, *gaps in rows:
+        numbers = " ".join(f"{gap:<8.1e}" for gap in gaps)
+        settings = ", ".join(f"{key}={value}" for key, value in schedule.items())
+        click.echo(f"{name:20}{n:>4}{m:>4}{n_samples:>9}  {numbers} {settings or 'plain'}")
 
 
 @click.command()
@@ -62,10 +68,12 @@ def float32_against_float64(n_samples, n, m, **schedule):
 def main(samples):
     """Compare the engine with the plain loop, and float32 with float64, over a long stream."""
     section_iii_c = {"initial_activity": 4000.0, "activity_gain": 0.01}
+    rows = []
     for schedule in ({}, section_iii_c, {"memory": 1000}, {"memory": 0.1}):
-        against_the_plain_loop(samples, 16, 16, **schedule)
-        against_the_plain_loop(samples, 40, 80, **schedule)
-        float32_against_float64(samples, 40, 80, **schedule)
+        rows.append(against_the_plain_loop(samples, 16, 16, **schedule))
+        rows.append(against_the_plain_loop(samples, 40, 80, **schedule))
+        rows.append(float32_against_float64(samples, 40, 80, **schedule))
+    print_table(rows)
 
 
 if __name__ == "__main__":

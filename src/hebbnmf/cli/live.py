@@ -118,11 +118,13 @@ def live(
         if is_demo:
             data, steps = natural_patches()
             begin = begin._replace(steps=steps)
-        with suppress(KeyboardInterrupt):
-            _train(view, data, begin, o, interrupts)
-        if output is not None and begin.model.__sklearn_is_fitted__():
-            save(begin.model, output, preprocessing=begin.steps)
-            say(f"{output}: {begin.model.n_components_} units", err=True)
+        try:
+            with suppress(KeyboardInterrupt):
+                _train(view, data, begin, o, interrupts)
+        finally:  # after a bad row too
+            if output is not None and begin.model.__sklearn_is_fitted__():
+                save(begin.model, output, preprocessing=begin.steps)
+                say(f"{output}: {begin.model.n_components_} units", err=True)
         if not interrupts.should_stop():
             say("The stream has ended; the page stays until Ctrl-C.", err=True)
             with suppress(KeyboardInterrupt):

@@ -38,13 +38,14 @@ alone: h is then ``1 / (w v)`` for this unit and 0 for the others, and H a borde
     [ H       -u / v               ]
     [ -u' / v  1/(w v^2) + y'u / v^2 ]
 
-All of that is arithmetic in m dimensions. At the end of the block, F has undergone the maps
-``F -> (I - w_t h_t y_t') F + w_t h_t x_t'``; composed from the last to the first they are::
+All of that is arithmetic in m dimensions. At the end of the block F follows from A F = B, which
+makes its step, with the weights w in the diagonal matrix D, the responses as the rows of Y and
+H = A_b^-1::
 
-    F_b = (I - S) F_0 + C'X,    c_t = w_t (h_t - S_t h_t),    S_t = sum_{s>t} c_s y_s'
+    F_b = F_0 + H Y'D (X - Y F_0)
 
-two more products of matrices. ``A = Gamma_b A_b`` is a third one. H is computed from A anew in
-every block, so that its rounding errors do not grow.
+by products of matrices, as ``A = Gamma_b A_b``. H is computed from A anew in every block, so that
+its rounding errors do not grow.
 
 Centring
 --------
@@ -66,13 +67,13 @@ from hebbnmf.engine._blas import one_blas_thread
 from hebbnmf.engine._jit import jit, jit_inner
 from hebbnmf.engine.network import Responses, writable
 from hebbnmf.engine.plasticity import FORGOTTEN, discount
-from hebbnmf.engine.rows import add_row, inner
-from hebbnmf.engine.state import BLOCK, FloatArray, Scalar
+from hebbnmf.engine.rows import add_row, add_rows, inner
+from hebbnmf.engine.state import BLOCK, FloatArray, IndexArray, Scalar
 
 __all__ = ["Subspace", "SubspaceNetwork", "SubspaceRules"]
 
 # Samples a block: a part of BLOCK, since streams come in chunks of that.
-_BLOCK = BLOCK // 4
+_BLOCK = BLOCK // 3
 # A direction of response is forgotten when its activity falls below this share of the largest.
 _FADED = 1e-12
 
@@ -282,29 +283,36 @@ def _learn_rows(
         The settings.
     """
     A, F, _, energy = subspace
-    H, S, step = np.empty_like(A), np.empty_like(A), np.empty(len(A))
+    m = len(A)
+    H, h, order = np.empty_like(A), np.empty(m), np.arange(m).astype(np.uint32)
+    stack, step = np.empty((_BLOCK + m, len(F.T)), X.dtype), np.empty(F.shape, X.dtype)
     n_turns = 0
     for start in range(0, len(X), _BLOCK):
-        rows = X[start : start + _BLOCK]
-        weights = _growing_weights(n_samples + start, len(rows), rules.memory)
+        b = min(_BLOCK, len(X) - start)
+        Z = stack[: b + m]  # the samples and F, which are multiplied together
+        weights = _growing_weights(n_samples + start, b, rules.memory)
         if rules.center:
-            rows = _centred(rows, n_samples + start, rules.memory, subspace)
+            _centre(X[start : start + b], n_samples + start, rules.memory, subspace, Z)
+        else:
+            Z[:b] = X[start : start + b]
         while not _invert(K, H, A):
             K = _forget(K, subspace)
             n_turns += 1
-        G = np.dot(rows, rows.T)
-        R = np.dot(rows, F.astype(X.dtype).T).astype(np.float64)
-        C = np.zeros_like(R)
-        K = _respond_block(K, rules.floor, weights, G, R, H, C)
+        Z[b:] = F
+        products = np.dot(Z[:b], Z.T)
+        G, R = products[:, :b], products[:, b:].astype(np.float64)
+        K = _respond_block(K, rules.floor, weights, G, R, H, h, order)
         if len(Y):
-            Y[start : start + len(rows)] = R
-        _compose(K, weights, R, C, S, step)
-        F += np.dot(C.T.astype(X.dtype), rows) - np.dot(S, F)
+            Y[start : start + b] = R
+        weighted = R * weights.reshape(-1, 1)
+        C = np.dot(H, weighted.T)
+        np.dot(np.hstack((C, -np.dot(C, R))).astype(X.dtype), Z, step)
+        F += step
         left = 1 / weights[-1]
-        A[:] = left * A + np.dot((R * (left * weights).reshape(-1, 1)).T.copy(), R)
+        A[:] = left * (A + np.dot(weighted.T, R))
         if not rules.center:
             energy *= left
-            for t in range(len(rows)):
+            for t in range(b):
                 energy[0] += left * weights[t] * G[t, t]
                 energy[1] += left * weights[t]
     return K, n_turns
@@ -328,7 +336,8 @@ def _respond_block(
     G: FloatArray,
     R: FloatArray,
     H: FloatArray,
-    C: FloatArray,
+    h: FloatArray,
+    order: IndexArray,
 ) -> int:
     """Respond to the samples of a block in order, each by what was learned from those before it.
 
@@ -345,9 +354,9 @@ def _respond_block(
     R : array of shape (b, m), INOUT
         The products P on entry; the responses.
     H : array of shape (m, m), INOUT
-        The inverse of A.
-    C : array of shape (b, m), OUT
-        The learning steps h; zeros on entry.
+        The inverse of A, zeros where units were not yet.
+    h : array of shape (m,), SCRATCH
+        A learning step.
 
     Returns
     -------
@@ -356,10 +365,11 @@ def _respond_block(
     """
     m = len(H)
     for t in range(len(G)):
-        y, h, w = R[t], C[t], weights[t]
+        y, w = R[t], weights[t]
         residual, y_u = float(G[t, t]), 0.0
+        h[:K] = 0
+        add_rows(K, order, y, H, 0, K, h)
         for i in range(K):
-            h[i] = inner(H[i, :K], y[:K])
             residual -= y[i] * y[i]
             y_u += y[i] * h[i]
         if K < m and residual > floor * G[t, t]:  # Eq. (5) with lambda = 0
@@ -381,27 +391,12 @@ def _respond_block(
     return K
 
 
-@jit_inner
-def _compose(
-    K: int, weights: FloatArray, R: FloatArray, C: FloatArray, S: FloatArray, step: FloatArray
-) -> None:
-    """Turn the steps h in C, and S, into the map of the whole block, from its last sample on."""
-    for i in range(len(S)):
-        for j in range(len(S)):
-            S[i, j] = 0
-    for t in range(len(R) - 1, -1, -1):
-        h, y = C[t], R[t]
-        for i in range(K):
-            step[i] = weights[t] * (h[i] - inner(S[i, :K], h[:K]))
-        for i in range(K):
-            h[i] = step[i]
-            add_row(step[i], y, 0, K, S[i])
-
-
 @jit
-def _centred(X: FloatArray, n_samples: int, memory: float, subspace: Subspace) -> FloatArray:
-    """Return rows less their running mean, scaled so that their products add up to the scatter."""
-    Z, energy = np.empty_like(X), subspace.energy
+def _centre(
+    X: FloatArray, n_samples: int, memory: float, subspace: Subspace, Z: FloatArray
+) -> None:
+    """Write rows to Z less their running mean, scaled so that products add up to the scatter."""
+    energy = subspace.energy
     for t in range(len(X)):
         gamma = discount(n_samples + t, memory)
         before = gamma * energy[1]
@@ -409,7 +404,6 @@ def _centred(X: FloatArray, n_samples: int, memory: float, subspace: Subspace) -
         _centre_row(X[t], subspace.mean, 1 / (before + 1), scale, Z[t])
         energy[0] = gamma * energy[0] + float(inner(Z[t], Z[t]))
         energy[1] = before + 1
-    return Z
 
 
 @jit_inner
@@ -425,11 +419,12 @@ def _centre_row(
 
 @jit
 def _invert(K: int, H: FloatArray, A: FloatArray) -> bool:
-    """Set H to the inverse of A; return whether that can be done.
+    """Set H to the inverse of A, with zeros beyond K; return whether that can be done.
 
     Elimination by one pivot after the other. A pivot is what is left of the activity of a unit when
     that of the units before it is taken out, and no smaller than the least eigenvalue of A.
     """
+    H[:] = 0
     H[:K, :K] = A[:K, :K]
     bound = _faded(K, A)
     for p in range(K):

@@ -58,11 +58,10 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rng = check_random_state(self.random_state)
         n_unconverged = 0
         for _ in range(self.n_epochs):
-            n = samples.shape[0]
-            order = rng.permutation(n) if self.shuffle else np.arange(n)
-            for rows in gen_batches(n, BATCH):
-                batch = self.learner_.learn(samples[order[rows]], keep=False)
-                n_unconverged += batch.n_unconverged
+            order = rng.permutation(samples.shape[0]) if self.shuffle else None
+            for rows in gen_batches(samples.shape[0], BATCH):
+                batch = samples[rows if order is None else order[rows]]
+                n_unconverged += self.learner_.learn(batch, keep=False).n_unconverged
         n_unconverged += self._complete_fit(samples)
         self.n_iter_ = self.n_epochs
         self.learner_.warn_without_units(samples)
