@@ -439,7 +439,7 @@ class ZCAWhitener(_FloatTransformer):
         self._forget()
         # In pieces, so that float32 samples are never copied whole into float64.
         for rows in gen_batches(samples.shape[0], _ROWS_AT_ONCE):
-            self._merge(samples[rows])
+            self._learn(samples[rows])
         self.whitening_  # noqa: B018  A singular covariance is reported here, not in `transform`.
         return self
 
@@ -449,7 +449,7 @@ class ZCAWhitener(_FloatTransformer):
         samples = self._validate(X, reset=first)
         if first:
             self._forget()
-        self._merge(samples)
+        self._learn(samples)
         self._drop("stream_mean_", "stream_whitening_")
         return self
 
@@ -470,11 +470,16 @@ class ZCAWhitener(_FloatTransformer):
             step = _renewal_step(int(self.n_samples_seen_))
             part = slice(start, start + step - self.n_samples_seen_ % step)
             whitened[part] = _whitened(samples[part], self.stream_mean_, self.stream_whitening_)
-            self._merge(samples[part])
+            self._learn(samples[part])
             if self.n_samples_seen_ % step == 0:
                 self._renew()
             start = part.stop
         return in_chosen_container(self, whitened, X)
+
+    def merge(self, other: "ZCAWhitener") -> None:
+        """Add the samples that another whitener has seen."""
+        self._add(other.n_samples_seen_, other.mean_, other.covariance_)
+        self._drop("stream_mean_", "stream_whitening_")
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return ``(X - mean_) @ whitening_``, in the precision of X."""
@@ -509,22 +514,24 @@ class ZCAWhitener(_FloatTransformer):
         self.stream_whitening_ = self._covariance_power(-0.5)
         self.stream_mean_ = self.mean_
 
-    def _merge(self, X: FloatArray) -> None:
-        # Chan, Golub & LeVeque (1979): moments about each part's own mean, never raw moments,
-        # which cancel where the mean is large.
+    def _learn(self, X: FloatArray) -> None:
+        # Moments about the mean, never raw moments, which cancel where the mean is large.
         X = X.astype(np.float64)
         mean = X.mean(axis=0)
         X -= mean
-        n_samples = self.n_samples_seen_ + X.shape[0]
-        share = X.shape[0] / n_samples
+        self._add(len(X), mean, X.T @ X / len(X))
+
+    def _add(
+        self, n_samples: int, mean: NDArray[np.float64], covariance: NDArray[np.float64]
+    ) -> None:
+        # Chan, Golub & LeVeque (1979)
+        share = n_samples / (self.n_samples_seen_ + n_samples)
         shift = mean - self.mean_
-        self.covariance_ = (
-            (1 - share) * self.covariance_
-            + X.T @ X / n_samples
-            + share * (1 - share) * np.outer(shift, shift)
-        )
+        self.covariance_ = (1 - share) * (
+            self.covariance_ + share * np.outer(shift, shift)
+        ) + share * covariance
         self.mean_ = self.mean_ + share * shift
-        self.n_samples_seen_ = n_samples
+        self.n_samples_seen_ += n_samples
         self._drop("whitening_")
 
     def _covariance_power(self, exponent: float) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """OnlineSNMF: the scikit-learn face of the network of the paper."""
 
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
