@@ -792,7 +792,7 @@ def with_kernel():
 
 
 def filled_and_whitened():
-    steps = [("filler", MissingFiller()), ("whitener", ZCAWhitener()), ("nothing", "passthrough")]
+    steps = [("filler", MissingFiller()), ("whitener", ZCAWhitener())]
     return StreamPipeline([*steps, ("network", OnlineSNMF(8))])
 
 
@@ -920,11 +920,17 @@ class TestPipelines:
         fit(model, X, threads, n_shards=1)
         assert_same_pipeline(model, scaled().partial_fit(X))
 
-    def test_steps_that_do_not_add_up_are_refused(self, threads, X):
+    def test_steps_that_do_not_add_up_are_refused_and_empty_ones_passed_over(self, threads, X):
         for step in (StandardScaler(), IncrementalPCA(2), OnlineSNMF(3)):
             model = StreamPipeline([("step", step), ("network", OnlineSNMF(3))])
-            with pytest.raises(TypeError, match="the step 'step', a .* cannot learn in rounds"):
+            with pytest.raises(TypeError, match=r"the step 'step', a .* cannot learn in rounds"):
                 fit(model, X, threads, n_shards=1)
+        nothing = scaled()
+        nothing.steps.insert(1, ("nothing", "passthrough"))
+        assert_same_model(
+            fit(nothing, X, threads, n_shards=2)[-1], fit(scaled(), X, threads, n_shards=2)[-1]
+        )
+        np.testing.assert_array_equal(predict(nothing, da.from_array(X)), nothing.predict(X))
         model = StreamPipeline([("scaler", RunningScaler()), ("kmeans", MiniBatchKMeans())])
         with pytest.raises(TypeError, match="cannot learn in rounds: give an OnlineSNMF"):
             fit(model, X, threads, n_shards=1)

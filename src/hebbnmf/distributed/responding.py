@@ -30,7 +30,8 @@ def transform(model: Responding, data: Data, **reading: Any) -> Lazy:
     Parameters
     ----------
     model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or StreamPipeline
-        A fitted model, or a fitted pipeline that ends in one. It enters the graph once, whatever the number of chunks.
+        A fitted model, or a fitted pipeline that ends in one. It enters the graph once, whatever
+        the number of chunks.
     data : Dask array, Dask dataframe, or list of paths
         The samples.
     **reading
