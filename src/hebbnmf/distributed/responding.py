@@ -8,7 +8,7 @@ from os import fspath
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.distributed.shards import Data, are_paths, file_options
@@ -157,7 +157,7 @@ def _packed(model: Responding) -> bytes:
     return pickle.dumps((steps, frozen))
 
 
-def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
+def _respond(X: Any, packed: bytes, labels: bool) -> NDArray[Any]:
     """Return responses or labels."""
     network: OnlineEstimator
     steps, network = pickle.loads(packed)
