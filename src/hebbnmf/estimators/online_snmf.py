@@ -125,8 +125,9 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
     The method is Algorithm 1 of [1]_. Weights are the ratios of sums that the paper defines,
     updated by Eq. (8); presenting the same rows in any chunks gives the same weights.
 
-    Samples may be the rows of a sparse matrix, compressed rows (CSR) best: it is made dense a batch
-    at a time.
+    Samples may be the rows of a sparse matrix, compressed rows (CSR) best. A block of 72 of them is
+    made dense in the features that are not zero in all of it, if these are less than half of all:
+    then time grows with them, and weights are the same up to rounding.
 
     The defaults of ``rank_penalty`` and ``memory`` are ours, not the paper's. Its own settings:
 
