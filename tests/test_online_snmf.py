@@ -407,9 +407,10 @@ def test_a_sparse_block_that_is_interrupted_leaves_a_network_that_goes_on():
             raise KeyboardInterrupt
         return responses
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Network, "learn", interrupted)
-        net.partial_fit(csr_array(X[72:]))
+        with pytest.raises(KeyboardInterrupt):
+            net.partial_fit(csr_array(X[72:]))
     assert net.n_samples_seen_ == 216
     net.partial_fit(csr_array(X[216:]))
     expected.partial_fit(csr_array(X[72:]))

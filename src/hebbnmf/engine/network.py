@@ -217,12 +217,12 @@ class Network:
         V, n = self._weights.V, self.n_features
         V = np.hstack([V[:, columns], np.ones((len(V), 1), self.dtype), V[:, n:]])
         narrow.n_features = len(columns) + 1
-        narrow._weights = self._weights._replace(V=V)
+        narrow._weights = self._weights._replace(V=V)  # noqa: SLF001  (of its own class)
         return narrow
 
     def widen(self, narrow: "Network", columns: NDArray[np.intp]) -> None:
         """Take over what a network of some features has learned."""
-        learned, k = narrow._weights, len(columns)
+        learned, k = narrow._weights, len(columns)  # noqa: SLF001  (of its own class)
         V = self._weights.V
         if len(V) < len(learned.V):
             V = np.pad(V, ((0, len(learned.V) - len(V)), (0, 0)))
