@@ -215,6 +215,29 @@ def test_what_is_fitted_as_a_whole_is_what_scikit_learn_would_fit(method):
     assert ours.get_params().keys() == theirs.get_params().keys()
 
 
+def test_a_pipeline_is_reached_into_and_shown_as_scikit_learns_is(tmp_path, capsys):
+    X = blobs()
+    model = scaled_network().partial_fit(X)
+    assert model.named_steps.scaler is model["scaler"] is model.steps[0][1]
+    assert [*model.named_steps] == ["scaler", "network"]
+    assert len(model) == 2
+    assert "RunningScaler" in model._repr_html_()
+    for absent in ("decision_function", "predict_proba", "score_samples", "inverse_transform"):
+        assert not hasattr(model, absent)
+    np.testing.assert_allclose(
+        model[:1].inverse_transform(model[:1].transform(X)), X, rtol=1e-9, atol=1e-9
+    )
+    bare = scaled_network().set_params(scaler="passthrough").partial_fit(X)
+    np.testing.assert_array_equal(
+        bare["network"].components_, OnlineSNMF(5).partial_fit(X).components_
+    )
+    stored = scaled_network().set_params(memory=str(tmp_path), verbose=True).fit(X)
+    np.testing.assert_array_equal(stored.predict(X), scaled_network().fit(X).predict(X))
+    assert "(step 2 of 2) Processing network" in capsys.readouterr().out
+    stored.partial_fit(X)
+    assert stored["network"].n_samples_seen_ == 1200
+
+
 def test_epochs_and_a_new_fit_are_those_of_the_last_step():
     X = blobs()
     model = clusterer().set_params(network__n_epochs=3).partial_fit(X)
