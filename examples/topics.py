@@ -77,14 +77,17 @@ def telling_words(words, topic):
 
 def main():
     """Follow the stream, and say after each subject which topics it has and what they are."""
-    model, words, seen = make_topic_model(n_topics=12), defaultdict(Counter), Counter()
+    model, words = make_topic_model(n_topics=12), defaultdict(Counter)
+    seen, told = Counter(), set()
     early = [text for subject in STREAM[:2] for text in documents(f"scipy.{subject}")]
     for subject in STREAM:
         given = follow(model, [subject], words)[subject]
         print(f"scipy.{subject}: {len(given)} documents")
         seen.update(given)
         for topic, n in Counter(given).most_common(3):
-            new = "new " if n > seen[topic] / 2 else ""  # most of its documents so far
+            # New: not told before, and most of its documents so far are of this subject.
+            new = "new " if n > seen[topic] / 2 and topic not in told else ""
+            told.add(topic)
             print(f"  {n:4} in {new}topic {topic:2}: {', '.join(telling_words(words, topic))}")
         if subject == STREAM[1]:
             before = model.predict(early)
