@@ -6,6 +6,7 @@ stream of chunks, learned once; the labels are those of the model at the end. Ev
 over orders of the rows.
 """
 
+import itertools
 import json
 import time
 from functools import cache, partial
@@ -15,19 +16,22 @@ import click
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.cluster import BisectingKMeans, MiniBatchKMeans, SpectralClustering
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA, MiniBatchDictionaryLearning, MiniBatchNMF
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks.quality import BUNDLED, k_means, k_means_in_one_pass
-from hebbnmf import OnlineSNMF, make_online_clusterer
+from hebbnmf import OnlineSNMF, StreamPipeline, make_online_clusterer
+from hebbnmf.engine.state import BLOCK
 
 # The halves are those of benchmarks/quality.py, with one more table of river in each place of made
 # data. segment is in river too; the others of the UCI repository come by --tables.
@@ -279,6 +283,75 @@ def features(tables, n_orders=2):
     return found
 
 
+# Time ---------------------------------------------------------------------------------------------
+
+
+def pipeline_times(n_rows=100_000, chunk_sizes=(100, 500, 2000)):
+    """Return, by rows a chunk, microseconds a row of the online clusterer and of each step."""
+    X, _ = make_blobs(n_rows + CHUNK, 20, centers=10, random_state=0)
+    found = {}
+    for size in chunk_sizes:
+        model = make_online_clusterer(10, n_landmarks=100, random_state=0).partial_fit(X[:CHUNK])
+        parts = clone(model).partial_fit(X[:CHUNK])
+        seconds = dict.fromkeys(["whole", *(name for name, _ in parts.steps)], 0.0)
+        for start in range(CHUNK, len(X), size):
+            begin = time.process_time()
+            model.partial_fit(X[start : start + size])
+            seconds["whole"] += time.process_time() - begin
+            rows = X[start : start + size]
+            for name, step in parts.steps:
+                begin = time.process_time()
+                if name == "network":
+                    step.partial_fit(rows)
+                else:
+                    rows = StreamPipeline([(name, step)]).partial_fit_transform(rows)
+                seconds[name] += time.process_time() - begin
+        found[size] = {name: 1e6 * s / n_rows for name, s in seconds.items()}
+    return found
+
+
+def sparse_times(n_rows=1440, n_words=20):
+    """Return, by features and units, microseconds a row of texts, sparse and dense, and parts.
+
+    Frequencies of words fall as one over their rank. The parts are one product each, of the dense
+    rows, in blocks of 72.
+    """
+    found = {}
+    for n, m in itertools.product((2000, 20_000), (64, 256)):
+        rng = np.random.default_rng(0)
+        share = 1 / np.arange(1, n + 1)
+        words = rng.choice(n, (CHUNK + n_rows, n_words), p=share / share.sum())
+        weights = rng.exponential(size=words.size)
+        pointers = np.arange(0, words.size + 1, n_words)
+        X = normalize(csr_array((weights, words.ravel(), pointers), (len(words), n)))
+        sparse, dense = (OnlineSNMF(m, rank_penalty=0.0).partial_fit(X[:CHUNK]) for _ in range(2))
+        W, rows, full = sparse.components_, X[CHUNK:], X[CHUNK:].toarray()
+        blocks = [slice(i, i + BLOCK) for i in range(0, n_rows, BLOCK)]
+        calls = {
+            "CSR": lambda: sparse.partial_fit(rows),  # noqa: B023
+            "dense": lambda: dense.partial_fit(full),  # noqa: B023
+            "toarray": lambda: rows.toarray(),  # noqa: B023
+            "W X'": lambda: [W @ full[block].T for block in blocks],  # noqa: B023
+            "X X'": lambda: [full[block] @ full[block].T for block in blocks],  # noqa: B023
+            "X W' by scipy": lambda: [rows[block] @ W.T for block in blocks],  # noqa: B023
+        }
+        found[f"{n} features, {m} units"] = {}
+        for name, call in calls.items():
+            begin = time.process_time()
+            call()
+            seconds = time.process_time() - begin
+            found[f"{n} features, {m} units"][name] = 1e6 * seconds / n_rows
+    return found
+
+
+def show_times(title, found):
+    columns = list(next(iter(found.values())))
+    click.echo(f"\n{title}, us a row\n\n| | " + " | ".join(columns) + " |")
+    click.echo("|---" * (len(columns) + 1) + "|")
+    for name, row in found.items():
+        click.echo(f"| {name} | " + " | ".join(f"{value:.1f}" for value in row.values()) + " |")
+
+
 # What comes out -----------------------------------------------------------------------------------
 
 
@@ -323,9 +396,15 @@ def draw(rows, path):
 @click.option("--tables", type=click.Path(), help="Folder of tables, .npz with X and y.")
 @click.option("--orders", default=5, show_default=True, help="Orders of the rows.")
 @click.option("--out", default="out/practice.json", show_default=True, help="Where to write.")
+@click.option("--times", is_flag=True, help="Time learning alone: a minute.")
 @click.option("--picture", type=click.Path(), help="Where to draw the adjusted Rand indices.")
-def main(tables, orders, out, picture):
+def main(tables, orders, out, times, picture):
     """Compare clusterers and features on real tables; many minutes."""
+    if times:
+        with threadpool_limits(1):
+            show_times("20 columns, 10 clusters, 100 landmarks; rows a chunk", pipeline_times())
+            show_times("texts of 20 words", sparse_times())
+        return
     with threadpool_limits(1):
         found = {
             "chosen": choose(tables, 3),

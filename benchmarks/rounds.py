@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import ratio, time_in_turn
 from benchmarks.workloads import raw_patches
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlineSNMF, StreamPipeline
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit, rounds
 from hebbnmf.distributed.merging import merge
@@ -164,7 +164,7 @@ def overhead(n_rows=20_000, n_rounds=15):
         for turn in range(n_rounds + 1):
             learning = max(client.gather(client.map(learn_timed, [packed] * 2, halves, pure=False)))
             start = time.perf_counter()
-            packed_now = pickle.dumps(learner)
+            packed_now = pickle.dumps((StreamPipeline([]), learner))
             arguments = [(lazy[0], 0), (lazy[1], n_rows)]
             merge(learner, run(client, learn_shard, packed_now, arguments))
             whole = time.perf_counter() - start
@@ -177,7 +177,7 @@ def overhead(n_rows=20_000, n_rounds=15):
         f" overhead {np.median(beyond):.1%} ({beyond.min():.1%} to {beyond.max():.1%});"
         f" {len(packed) / 1e6:.2f} MB sent to a worker"
     )
-    outcome = learn_shard(packed, X[:720], n_rows)
+    outcome = learn_shard(packed_now, X[:720], n_rows)
     back = len(pickle.dumps(outcome))
     start = time.perf_counter()
     merge(learner, [outcome._replace(learned=learner.state)] + [outcome] * 100)

@@ -28,17 +28,29 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy.sparse import csr_array
 from scipy.stats import ortho_group
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import IncrementalPCA
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import StandardScaler
 
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF, SymNMF, snmf_cost
+from hebbnmf import (
+    OnlineSNMF,
+    StreamPipeline,
+    SymNMF,
+    make_online_clusterer,
+    snmf_cost,
+)
 from hebbnmf.datasets import extract_patches, load_natural_images, make_sparse_sources
 from hebbnmf.distributed import executors, fit, predict, resume, transform
 from hebbnmf.distributed.merging import merge
-from hebbnmf.distributed.worker import learn_shard
+from hebbnmf.distributed.steps import merge_steps, pass_leading, pass_other
+from hebbnmf.distributed.worker import Outcome, learn_shard
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.metrics import direction_alignment
 from hebbnmf.persistence import ModelFileError, load, read, read_checkpoint, save
-from hebbnmf.preprocessing import PatchNormalizer, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, RunningScaler, ZCAWhitener
 from reference import discount_of
 
 PLAIN = {"memory": None}
@@ -108,7 +120,7 @@ def grown(request, X):
 
 
 def outcomes_of(model, shards):
-    packed = pickle.dumps(model.learner_)
+    packed = pickle.dumps((StreamPipeline([]), model.learner_))
     return [learn_shard(packed, rows, n) for rows, n in zip(shards, n_before(shards), strict=True)]
 
 
@@ -766,6 +778,186 @@ class TestResponses:
             transform(net, da.from_array(X[:, 0]))
 
 
+# Pipelines ----------------------------------------------------------------------------------------
+
+
+def scaled(memory=None, **settings):
+    network = OnlineSNMF(8, memory=memory, **settings)
+    return StreamPipeline([("scaler", RunningScaler(memory)), ("network", network)])
+
+
+def with_kernel():
+    return make_online_clusterer(6, n_landmarks=40, memory=2000, random_state=0)
+
+
+def filled_and_whitened():
+    steps = [("filler", MissingFiller()), ("whitener", ZCAWhitener())]
+    return StreamPipeline([*steps, ("network", OnlineSNMF(8))])
+
+
+PIPELINES = {
+    "scaled": scaled,
+    "with a kernel": with_kernel,
+    "filled and whitened": filled_and_whitened,
+}
+
+
+def drifting(n_rows=13_000):
+    """Rows whose place and scale drift, one feature beside another of a larger scale."""
+    X, _ = make_blobs(n_rows, 5, centers=6, cluster_std=0.5, random_state=0)
+    return (X + np.linspace(0, 5, n_rows)[:, None]) * [1.0, 1e4, 1.0, 1e-4, 1.0]
+
+
+def assert_same_pipeline(pipeline, other):
+    assert_same_model(pipeline[-1], other[-1])
+    for (name, step), (_, expected) in zip(pipeline.steps[:-1], other.steps[:-1], strict=True):
+        for attribute in ("mean_", "var_", "covariance_", "landmarks_", "n_samples_seen_"):
+            assert hasattr(step, attribute) == hasattr(expected, attribute)
+            if hasattr(step, attribute):
+                mine, theirs = getattr(step, attribute), getattr(expected, attribute)
+                np.testing.assert_array_equal(mine, theirs, err_msg=f"{name}.{attribute}")
+
+
+class TestPipelines:
+    @pytest.mark.parametrize("memory", [None, 300, 0.1])
+    def test_one_shard_gives_what_the_pipeline_gives_bit_for_bit(self, threads, memory):
+        X = drifting()
+        found = fit(scaled(memory), X.copy(), threads, n_shards=1, round_rows=720)
+        assert_same_pipeline(found, scaled(memory).partial_fit(X))
+
+    @pytest.mark.parametrize("name", PIPELINES)
+    def test_one_shard_gives_the_labels_that_the_pipeline_gives(self, threads, name):
+        X = drifting()
+        found = fit(PIPELINES[name](), X.copy(), threads, n_shards=1, round_rows=720)
+        serial = PIPELINES[name]().partial_fit(X[:1008]).partial_fit(X[1008:])
+        np.testing.assert_allclose(
+            found[-1].components_, serial[-1].components_, rtol=1e-6, atol=1e-9
+        )
+        np.testing.assert_array_equal(found.predict(X), serial.predict(X))
+
+    @pytest.mark.parametrize("memory", [None, 300, 0.1])
+    def test_moments_of_shards_add_up_to_those_of_all_rows_one_shard_after_the_other(self, memory):
+        X = drifting(3000)
+        head = scaled(memory).partial_fit(X[:300])[:-1]
+        shards = [X[300:1000], X[1000:1700], X[1700:]]
+        outcomes = []
+        for i, n in enumerate([0, 700, 1400]):
+            own = pickle.loads(pickle.dumps(head))
+            if i == 0:
+                pass_leading(own, shards[i])
+                outcomes.append(Outcome(None, X[:0], 700, 0, None, steps=own))
+            else:
+                rows, added = pass_other(own, shards[i].copy(), n)
+                outcomes.append(Outcome(None, X[:0], len(rows), 0, None, steps=added))
+        merged, whole = merge_steps(outcomes)[0], RunningScaler(memory).fit(X)
+        np.testing.assert_allclose(merged.mean_, whole.mean_)
+        np.testing.assert_allclose(merged.var_, whole.var_)
+        assert merged.weight_ == pytest.approx(whole.weight_)
+        assert merged.n_samples_seen_ == 3000
+
+    @pytest.mark.parametrize("n_shards", [1, 3])
+    def test_means_and_covariances_are_those_of_all_rows(self, threads, n_shards):
+        X = drifting()
+        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+        model = filled_and_whitened().set_params(network__n_components=2)
+        fit(model, X, threads, n_shards=n_shards)
+        np.testing.assert_allclose(model["filler"].mean_, np.nanmean(X, axis=0))
+        assert model["filler"].n_samples_seen_ == model["whitener"].n_samples_seen_ == 13_000
+        np.testing.assert_array_equal(model["filler"].n_present_, (~np.isnan(X)).sum(axis=0))
+        # Rows were filled in by the means as they stood.
+        filled = MissingFiller().fit_transform(X)
+        scale = np.outer(filled.std(axis=0), filled.std(axis=0))
+        difference = model["whitener"].covariance_ - np.cov(filled.T, bias=True)
+        assert (np.abs(difference) < 0.02 * scale).all()
+
+    def test_constant_features_stay_zero_behind_a_merged_scaler(self, threads):
+        X = drifting()
+        X[:, 1] = 1e9 / 3
+        model = fit(scaled(), X, threads, n_shards=3)
+        assert model["scaler"].scale_[1] == 1
+
+    @pytest.mark.parametrize("name", PIPELINES)
+    def test_training_resumed_ends_as_if_it_had_never_stopped(self, threads, tmp_path, name):
+        X = drifting(9000)
+        whole = fit(PIPELINES[name](), X, threads, n_shards=2)
+        seen = []
+
+        def stop(n_rows):
+            seen.append(n_rows)
+            if sum(seen) > 7000:
+                raise KeyboardInterrupt
+
+        path = tmp_path / "model.npz"
+        with pytest.raises(KeyboardInterrupt):
+            fit(PIPELINES[name](), X, threads, n_shards=2, checkpoint=path, on_progress=stop)
+        assert load(path)[-1].n_samples_seen_ < 9000
+        assert_same_pipeline(resume(path, X, threads), whole)
+        assert_same_pipeline(load(path), whole)
+
+    def test_names_of_columns_belong_to_the_first_step(self, threads, tmp_path):
+        paths = [write_csv(tmp_path / f"{i}.csv", drifting()[i::2], "abcde") for i in range(2)]
+        model = fit(scaled(), paths, threads, n_shards=2)
+        assert list(model.feature_names_in_) == list("abcde")
+        labels = predict(model, paths).compute()
+        frame = pd.concat([pd.read_csv(path) for path in paths])
+        np.testing.assert_array_equal(labels, model.predict(frame))
+
+    def test_rounds_cluster_as_well_as_the_serial_pipeline(self, threads):
+        X, y = make_blobs(20_000, 10, centers=6, random_state=1)
+        make = partial(make_online_clusterer, 6, n_landmarks=60, random_state=0)
+        serial = adjusted_rand_score(y, make().partial_fit(X[:1008]).partial_fit(X).predict(X))
+        rounds = adjusted_rand_score(y, fit(make(), X, threads, n_shards=4).predict(X))
+        assert rounds > serial - 0.02
+
+    def test_a_fitted_pipeline_begins_anew_and_one_that_is_refused_stays(self, threads):
+        X = drifting()
+        model = scaled().partial_fit(X * 100 + 7)
+        before = pickle.dumps(model)
+        with pytest.raises(ValueError, match="contains NaN"):
+            fit(model, np.full((2000, 5), np.nan), threads, n_shards=1)
+        assert pickle.dumps(model) == before
+        fit(model, X, threads, n_shards=1)
+        assert_same_pipeline(model, scaled().partial_fit(X))
+
+    def test_steps_that_do_not_add_up_are_refused_and_empty_ones_passed_over(self, threads, X):
+        for step in (StandardScaler(), IncrementalPCA(2), OnlineSNMF(3)):
+            model = StreamPipeline([("step", step), ("network", OnlineSNMF(3))])
+            with pytest.raises(TypeError, match=r"the step 'step', a .* cannot learn in rounds"):
+                fit(model, X, threads, n_shards=1)
+        nothing = scaled()
+        nothing.steps.insert(1, ("nothing", "passthrough"))
+        assert_same_model(
+            fit(nothing, X, threads, n_shards=2)[-1], fit(scaled(), X, threads, n_shards=2)[-1]
+        )
+        np.testing.assert_array_equal(predict(nothing, da.from_array(X)), nothing.predict(X))
+        model = StreamPipeline([("scaler", RunningScaler()), ("kmeans", MiniBatchKMeans())])
+        with pytest.raises(TypeError, match="cannot learn in rounds: give an OnlineSNMF"):
+            fit(model, X, threads, n_shards=1)
+        with pytest.raises(TypeError, match="cannot respond on a cluster"):
+            transform(model.fit(X), da.from_array(X))
+
+    @pytest.mark.parametrize("make", [with_kernel, scaled], ids=["with a kernel", "scaled"])
+    def test_respond_to_arrays_and_frames(self, make):
+        X = drifting(1500)
+        frame = pd.DataFrame(X, columns=list("abcde"), index=np.arange(1500) * 2)
+        model = make().fit(frame)
+        lazy = dd.from_pandas(frame, npartitions=3)
+        Y, labels = transform(model, lazy), predict(model, lazy)
+        assert list(Y.columns) == list(model.get_feature_names_out())
+        np.testing.assert_allclose(Y.compute(), model.transform(frame), rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(labels.compute(), model.predict(frame))
+        np.testing.assert_array_equal(labels.compute().index, frame.index)
+        with pytest.raises(ValueError, match="feature names should match"):
+            predict(model, lazy[list("badce")])
+        model = make().fit(X)
+        some = da.from_array(X, chunks=(300, 2))
+        np.testing.assert_array_equal(predict(model, some).compute(), model.predict(X))
+        empty = some[da.from_array(np.arange(1500) >= 600, chunks=300)]
+        np.testing.assert_array_equal(predict(model, empty).compute(), model.predict(X[600:]))
+        with pytest.raises(ValueError, match="4 features, but StreamPipeline is expecting 5"):
+            predict(model, da.from_array(X[:, :4], chunks=(100, 4)))
+
+
 def child_processes():
     """Processes of this session that descend from this one, by their parents in /proc."""
     parents = {}
@@ -919,6 +1111,17 @@ class TestCluster:
             for executor in (client, threads)
         ]
         assert costs[0] == costs[1]
+
+    @pytest.mark.parametrize("name", PIPELINES)
+    def test_trains_pipelines_as_threads_do_and_responds_by_them(self, client, threads, name):
+        X = drifting()
+        data = da.from_array(X, chunks=(500, 5))
+        expected = fit(PIPELINES[name](), X, threads, n_shards=3)
+        found = fit(PIPELINES[name](), data, client, n_shards=3)
+        assert_same_pipeline(found, expected)
+        np.testing.assert_array_equal(
+            client.compute(predict(found, data)).result(), expected.predict(X)
+        )
 
     def test_responds_where_the_data_are(self, client, long, expected):
         lazy = da.from_array(long, chunks=(250, 5)).persist()

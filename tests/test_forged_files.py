@@ -35,6 +35,7 @@ def whole_files(folder):
     steps, rows = [StandardScaler(), PatchNormalizer(0.1), ZCAWhitener(0.1)], X
     for step in steps:
         rows = step.fit_transform(rows)
+    steps[-1].partial_fit_transform(rows)
     fresh = ZCAWhitener(0.2).partial_fit(rows)  # its whitening matrix is computed when needed
     named = OnlineSNMF(4, shuffle=True, random_state=random_state, n_epochs=2, track_cost=True)
     named.partial_fit(rows)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF, StreamPipeline, make_online_clusterer, snmf_cost
+from hebbnmf import Network, OnlineSNMF, StreamPipeline, make_online_clusterer, snmf_cost
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.learner import BATCH
 from hebbnmf.preprocessing import RunningScaler
@@ -357,6 +357,70 @@ def test_centred_data_that_are_sorted_by_cluster_are_fine():
 
 
 # Sparse matrices ----------------------------------------------------------------------------------
+
+
+def texts(n_samples, n_features=600, n_topics=6, seed=0):
+    """Rows of a few words each, of a topic; topics follow one another, words lie scattered."""
+    rng = np.random.default_rng(seed)
+    words = rng.permutation(n_features).reshape(n_topics, -1)
+    X = np.zeros((n_samples, n_features))
+    for t, topic in enumerate(rng.integers(n_topics, size=n_samples) * (np.arange(n_samples) > 20)):
+        X[t, rng.choice(words[topic, :25], 4)] = rng.random(4) + 0.5
+    X[5] = 0
+    return X
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("dtype", "settings"),
+    [
+        (np.float32, {}),
+        (np.float64, {}),
+        (np.float64, {"memory": None, "recycle": True}),
+        (np.float64, {"memory": 30, "recycle": True, "n_components": 4}),
+        (np.float64, {"n_components": 40, "rank_penalty": 0.0}),
+        (np.float64, {"initial_activity": 5.0, "activity_gain": 0.5, "memory": None}),
+        (np.float64, {"track_cost": True}),
+        (np.float64, {"similarity_offset": 0.1}),
+    ],
+    ids=str,
+)
+def test_rows_of_few_of_the_features_teach_what_dense_ones_teach(dtype, settings):
+    X = texts(1500).astype(dtype)
+    tol = 1e-10 if dtype == np.float64 else 1e-5
+    sparse, dense = (
+        OnlineSNMF(**{"n_components": 8, "tol": tol / 10} | settings).partial_fit(X[:100])
+        for _ in range(2)
+    )
+    for rows in (slice(100, 101), slice(101, 900), slice(900, None)):
+        Y = sparse.partial_fit_transform(csr_array(X[rows]))
+        np.testing.assert_allclose(Y, dense.partial_fit_transform(X[rows].copy()), atol=1e3 * tol)
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e2 * tol)
+    np.testing.assert_allclose(sparse.lateral_weights_, dense.lateral_weights_, atol=1e2 * tol)
+    np.testing.assert_array_equal(sparse.unit_births_, dense.unit_births_)
+    assert sparse.n_samples_seen_ == 1500
+    np.testing.assert_allclose(sparse.transform(csr_array(X)), dense.transform(X), atol=1e3 * tol)
+
+
+def test_a_sparse_block_that_is_interrupted_leaves_a_network_that_goes_on():
+    X = texts(300)
+    net, expected = (OnlineSNMF(8).partial_fit(X[:72]) for _ in range(2))
+    learn, n_calls = Network.learn, iter(range(10))
+
+    def interrupted(self, X, **options):
+        responses = learn(self, X, **options)
+        if next(n_calls) == 1:
+            raise KeyboardInterrupt
+        return responses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            net.partial_fit(csr_array(X[72:]))
+    assert net.n_samples_seen_ == 216
+    net.partial_fit(csr_array(X[216:]))
+    expected.partial_fit(csr_array(X[72:]))
+    np.testing.assert_array_equal(net.components_, expected.components_)
 
 
 @pytest.mark.jit

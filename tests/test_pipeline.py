@@ -20,9 +20,17 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from hebbnmf import OnlineSNMF, StreamPipeline, make_online_clusterer
+import hebbnmf
+from hebbnmf import (
+    NonnegativeICA,
+    OnlineDictionary,
+    OnlinePCA,
+    OnlineSNMF,
+    StreamPipeline,
+    make_online_clusterer,
+)
 from hebbnmf.feature_map import RBFMap
-from hebbnmf.preprocessing import RunningScaler
+from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, RunningScaler, ZCAWhitener
 
 FIRST = 150
 
@@ -56,6 +64,22 @@ MODELS = {
 }
 
 
+# Every step of this package that may stand before a network.
+STEPS = [
+    MissingFiller(),
+    PatchNormalizer(),
+    RBFMap(n_landmarks=40, random_state=0),
+    RunningScaler(),
+    RunningScaler(memory=50),
+    ZCAWhitener(),
+    ZCAWhitener(eps=0.0),
+    NonnegativeICA(3),
+    OnlineDictionary(8),
+    OnlinePCA(3),
+    OnlineSNMF(8),
+]
+
+
 def in_chunks(model, X, size, first=FIRST):
     """Learn a first chunk, then chunks of a size; return the model and all outputs."""
     model.partial_fit(X[:first].copy())
@@ -78,6 +102,29 @@ def test_chunks_of_any_size_after_the_first_give_the_same_result(make):
             model["network"].components_, models[0]["network"].components_, atol=1e-9
         )
         np.testing.assert_array_equal(model.predict(X), models[0].predict(X))
+
+
+def test_every_step_of_the_package_is_tried():
+    modules = (hebbnmf.estimators, hebbnmf.feature_map, hebbnmf.preprocessing)
+    public = {getattr(module, name) for module in modules for name in module.__all__}
+    online = {c for c in public if hasattr(c, "transform") and c is not hebbnmf.SymNMF}
+    assert {type(step) for step in STEPS} == online
+
+
+@pytest.mark.filterwarnings("ignore:The mean of X")
+@pytest.mark.parametrize("step", STEPS, ids=repr)
+def test_behind_any_step_of_the_package_chunks_of_any_size_give_the_same_result(step):
+    X = StandardScaler().fit_transform(blobs(2000))
+    if isinstance(step, MissingFiller):
+        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    models = [
+        StreamPipeline([("step", clone(step)), ("network", OnlineSNMF(5, tol=1e-9))])
+        for _ in range(3)
+    ]
+    Y = [in_chunks(model, X, size) for model, size in zip(models, (1, 7, 1000), strict=True)]
+    assert Y[0].any()
+    for other in Y[1:]:
+        np.testing.assert_allclose(other, Y[0], atol=1e-6)
 
 
 def test_where_every_step_goes_row_by_row_the_first_chunk_is_like_all_others():
@@ -166,6 +213,29 @@ def test_what_is_fitted_as_a_whole_is_what_scikit_learn_would_fit(method):
     np.testing.assert_array_equal(getattr(ours, method)(X), getattr(theirs, method)(X))
     assert list(ours.get_feature_names_out()) == list(theirs.get_feature_names_out())
     assert ours.get_params().keys() == theirs.get_params().keys()
+
+
+def test_a_pipeline_is_reached_into_and_shown_as_scikit_learns_is(tmp_path, capsys):
+    X = blobs()
+    model = scaled_network().partial_fit(X)
+    assert model.named_steps.scaler is model["scaler"] is model.steps[0][1]
+    assert [*model.named_steps] == ["scaler", "network"]
+    assert len(model) == 2
+    assert "RunningScaler" in model._repr_html_()
+    for absent in ("decision_function", "predict_proba", "score_samples", "inverse_transform"):
+        assert not hasattr(model, absent)
+    np.testing.assert_allclose(
+        model[:1].inverse_transform(model[:1].transform(X)), X, rtol=1e-9, atol=1e-9
+    )
+    bare = scaled_network().set_params(scaler="passthrough").partial_fit(X)
+    np.testing.assert_array_equal(
+        bare["network"].components_, OnlineSNMF(5).partial_fit(X).components_
+    )
+    stored = scaled_network().set_params(memory=str(tmp_path), verbose=True).fit(X)
+    np.testing.assert_array_equal(stored.predict(X), scaled_network().fit(X).predict(X))
+    assert "(step 2 of 2) Processing network" in capsys.readouterr().out
+    stored.partial_fit(X)
+    assert stored["network"].n_samples_seen_ == 1200
 
 
 def test_epochs_and_a_new_fit_are_those_of_the_last_step():

@@ -255,6 +255,47 @@ def test_bad_eps_is_refused(transformer, eps):
         transformer(eps=eps).fit(correlated())
 
 
+@pytest.mark.parametrize("first", [3, 20, 130])
+def test_rows_on_arrival_are_whitened_by_the_matrix_of_the_latest_renewal(first):
+    X = correlated(300)
+    whitener, mirror = ZCAWhitener(), ZCAWhitener().fit(X[:first])
+    np.testing.assert_array_equal(
+        whitener.partial_fit_transform(X[:first]), ZCAWhitener().fit_transform(X[:first])
+    )
+    for n in range(first, 300):
+        Z = whitener.partial_fit_transform(X[n : n + 1])
+        np.testing.assert_allclose(Z, mirror.transform(X[n : n + 1]), rtol=1e-9, atol=1e-9)
+        if len(f"{n + 1:b}".rstrip("0")) <= 4:
+            mirror = ZCAWhitener().fit(X[: n + 1])
+    np.testing.assert_allclose(whitener.covariance_, np.cov(X.T, bias=True))
+    # Samples that do not pass are learned too, and count at once.
+    whitener.partial_fit(X[:50])
+    expected = ZCAWhitener().fit(np.vstack([X, X[:50]])).transform(X[:1])
+    np.testing.assert_allclose(whitener.partial_fit_transform(X[:1]), expected)
+
+
+@pytest.mark.parametrize("with_mean", [True, False])
+def test_missing_values_on_arrival_are_filled_by_the_means_of_the_rows_so_far(with_mean):
+    X = correlated(60, 3)
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    filler = MissingFiller(with_mean).partial_fit(X[:10])
+    Z = filler.partial_fit_transform(X[10:])
+    for t, z in enumerate(Z, start=10):
+        fill = np.nanmean(X[: t + 1], axis=0) if with_mean else 0.0
+        np.testing.assert_allclose(z, np.where(np.isnan(X[t]), fill, X[t]))
+    np.testing.assert_allclose(filler.mean_, np.nanmean(X, axis=0))
+
+
+@pytest.mark.parametrize("step", [MissingFiller(), ZCAWhitener()])
+def test_a_chunk_on_arrival_comes_in_the_container_that_was_set(step):
+    X = pd.DataFrame(correlated(20, 3), columns=list("abc"), index=range(5, 25))
+    step = step.set_output(transform="pandas")
+    for chunk in (X[:8], X[8:]):
+        Z = step.partial_fit_transform(chunk)
+        assert list(Z.columns) == list("abc")
+        assert list(Z.index) == list(chunk.index)
+
+
 def test_inverse_refuses_another_width():
     with pytest.raises(ValueError, match="X has 3 features"):
         ZCAWhitener().fit(correlated()).inverse_transform(np.ones((2, 3)))

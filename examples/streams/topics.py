@@ -29,6 +29,9 @@ WORDS = 5
 # Words of docstrings as such, which tell no topic.
 STOP_WORDS = [*ENGLISH_STOP_WORDS, "array", "return", "returns", "compute", "ndarray", "float"]
 STOP_WORDS += ["parameters", "int", "optional", "array_like", "shape", "default", "input", "output"]
+STOP_WORDS += ["function", "functions", "given", "value", "values", "used", "element", "elements"]
+# Those of the signature of every ufunc, and of the note on array libraries.
+STOP_WORDS += ["dtype", "casting", "same_kind", "subok", "python", "api", "numpy", "experimental"]
 
 
 def documents(name):
@@ -95,18 +98,21 @@ def plot(labels, words):
 
 def main():
     """Follow the stream, and say after each subject which topics it has and what they are."""
-    model, words, known = make_topic_model(n_topics=12), defaultdict(Counter), set()
-    labels = follow(model, STREAM[:2], words)
-    texts = [text for subject in STREAM[:2] for text in documents(f"scipy.{subject}")]
-    before = model.predict(texts)
-    labels |= follow(model, STREAM[2:], words)
-    for subject, given in labels.items():
+    model, words = make_topic_model(n_topics=12), defaultdict(Counter)
+    seen, told = Counter(), set()
+    early = [text for subject in STREAM[:2] for text in documents(f"scipy.{subject}")]
+    for subject in STREAM:
+        given = follow(model, [subject], words)[subject]
         print(f"scipy.{subject}: {len(given)} documents")
+        seen.update(given)
         for topic, n in Counter(given).most_common(3):
-            new = "" if topic in known else "new "
-            known.add(topic)
+            # New: not told before, and most of its documents so far are of this subject.
+            new = "new " if n > seen[topic] / 2 and topic not in told else ""
+            told.add(topic)
             print(f"  {n:4} in {new}topic {topic:2}: {', '.join(telling_words(words, topic))}")
-    kept = np.mean(model.predict(texts) == before)
+        if subject == STREAM[1]:
+            before = model.predict(early)
+    kept = np.mean(model.predict(early) == before)
     print(f"{kept:.0%} of the documents of the first two subjects are in the same topic at the end")
     plot(labels, words)
     plt.show()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -58,6 +58,9 @@ __all__ = [
 # Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
 BATCH = 8 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
+# Share of the features up to which a sparse block is learned in its own: a copy of their weights
+# goes there and back.
+_NARROW = 0.5
 # Samples after which their mean is looked at, and the share of their squared length that it may
 # explain.
 _LEADING_SAMPLES, _LARGEST_SHARE_OF_MEAN = 100, 0.5
@@ -338,10 +341,11 @@ class Learner:
     def learn(self, X: FloatArray, *, keep: bool = True) -> Responses:
         """Learn from samples in order, as `Network.learn` does, and update the cost.
 
-        Rows of a sparse matrix are made dense a batch at a time.
+        Rows of a sparse matrix are made dense a block at a time, in the features that it has.
         """
         if issparse(X):
-            return _joined([self.learn(rows, keep=keep) for rows in _dense_batches(X, BATCH)])
+            starts = range(0, X.shape[0], BLOCK)
+            return _joined([self._learn_sparse(X[i : i + BLOCK], keep) for i in starts])
         if keep or self.cost is None:
             return self._learn(X, keep)
         # The cost needs responses: of a batch at a time.
@@ -352,6 +356,22 @@ class Learner:
         responses = self.network.learn(X, keep=keep)
         self.update_cost(X, responses)
         return responses
+
+    def _learn_sparse(self, X: Any, keep: bool) -> Responses:
+        columns, rows = _in_own_columns(X)
+        if self.cost is not None or not self._is_narrow(columns):
+            return self.learn(X.toarray(), keep=keep)
+        narrow = self.network.narrowed(columns)
+        try:
+            responses: Responses = narrow.learn(rows, keep=keep)
+        finally:  # also after an interrupt: the two share what does not belong to features
+            self.network.widen(narrow, columns)
+        return responses
+
+    def _is_narrow(self, columns: NDArray[np.intp]) -> bool:
+        """Return whether the products of some features are much cheaper than those of all."""
+        network = self.network
+        return len(columns) < _NARROW * network.n_features and network.rules.offset == 0
 
     def update_cost(self, X: FloatArray, responses: Responses) -> None:
         """Add samples that were learned, and their responses, to the cost, if it is tracked."""
@@ -364,9 +384,17 @@ class Learner:
     def respond(self, X: FloatArray, n_jobs: int | None = None, *, keep: bool = True) -> Responses:
         """Respond to samples with frozen weights, as `Network.respond` does."""
         if issparse(X):
-            parts = _dense_batches(X, _FROZEN_BATCH)
-            return _joined([self.respond(rows, n_jobs, keep=keep) for rows in parts])
+            starts = range(0, X.shape[0], BATCH)
+            parts = [self._respond_sparse(X[i : i + BATCH], n_jobs, keep) for i in starts]
+            return _joined(parts)
         return self.network.respond(X, n_jobs, keep=keep)
+
+    def _respond_sparse(self, X: Any, n_jobs: int | None, keep: bool) -> Responses:
+        columns, rows = _in_own_columns(X)
+        if not self._is_narrow(columns):
+            return self.respond(X.toarray(), n_jobs, keep=keep)
+        narrow: Network = self.network.narrowed(columns)
+        return narrow.respond(rows, n_jobs, keep=keep)
 
     def score(self, X: FloatArray, n_jobs: int | None = None) -> tuple[float, int]:
         """Return the explained similarity, see `OnlineSNMF.score`, and the unconverged count."""
@@ -513,6 +541,13 @@ def _dense_batches(X: FloatArray, size: int) -> Iterator[FloatArray]:
     """Yield the rows of an array or a sparse matrix, so many at a time."""
     for start in range(0, X.shape[0], size):
         yield _dense(X[start : start + size])
+
+
+def _in_own_columns(X: Any) -> tuple[NDArray[np.intp], FloatArray]:
+    """Return the columns of a CSR matrix that are not empty, and these, dense, before a zero."""
+    columns, inverse = np.unique(X.indices, return_inverse=True)
+    shape = (X.shape[0], len(columns) + 1)
+    return columns, csr_array((X.data, inverse, X.indptr), shape).toarray()
 
 
 def _joined(parts: list[Responses]) -> Responses:

@@ -116,11 +116,28 @@ class MissingFiller(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         self : MissingFiller
         """
-        return self._learn(X, reset=True)
+        self._learn(X, reset=True)
+        return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
         """Add a chunk of samples, of one row or many, to those seen; otherwise as `fit`."""
-        return self._learn(X, reset=not hasattr(self, "n_samples_seen_"))
+        self._learn(X, reset=not hasattr(self, "n_samples_seen_"))
+        return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Learn from a chunk, and return each row filled in by the means of the rows up to it.
+
+        The first chunk is filled in as a whole: its first rows have no means yet.
+        """
+        if not hasattr(self, "n_samples_seen_"):
+            return self.partial_fit(X).transform(X)
+        mean, n_present = self.mean_, self.n_present_
+        samples = self._learn(X, reset=False)
+        present = ~np.isnan(samples)
+        sums = np.where(present, samples - mean, 0.0).cumsum(axis=0)
+        means = mean + sums / np.maximum(n_present + present.cumsum(axis=0), 1)
+        filled = np.where(present, samples, means if self.with_mean else 0.0)
+        return in_chosen_container(self, filled.astype(samples.dtype, copy=False), X)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the samples with every value filled in."""
@@ -129,7 +146,8 @@ class MissingFiller(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         fill = self.mean_.astype(samples.dtype) if self.with_mean else samples.dtype.type(0)
         return np.where(np.isnan(samples), fill, samples)
 
-    def _learn(self, X: ArrayLike, *, reset: bool) -> Self:
+    def _learn(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        """Add samples to the means, and return them as an array."""
         check_parameter("with_mean", self.with_mean, FLAG)
         samples = self._validate(X, reset=reset)
         if reset:
@@ -141,7 +159,7 @@ class MissingFiller(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_present_ = self.n_present_ + present.sum(axis=0)
         deviations = np.where(present, samples - self.mean_, 0.0).sum(axis=0)
         self.mean_ = self.mean_ + deviations / np.maximum(self.n_present_, 1)
-        return self
+        return samples
 
     def _validate(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         return np.asarray(
@@ -373,6 +391,8 @@ class ZCAWhitener(_FloatTransformer):
     whitening_ : ndarray of shape (n_features, n_features)
         The matrix Q of Eq. (11), symmetric. After `partial_fit` it is computed on first access,
         so that short chunks stay cheap.
+    stream_mean_, stream_whitening_ : ndarray
+        What `partial_fit_transform` whitens the next rows by.
     n_samples_seen_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, of a data frame.
@@ -381,6 +401,11 @@ class ZCAWhitener(_FloatTransformer):
     -----
     ``Q = V (D + eps)^(-1/2) V'``, with ``V D V'`` the covariance; a row x becomes
     ``(x - mean) Q``. A constant feature becomes zero.
+
+    A matrix for each row of a stream would cost the cube of the number of features. So
+    `partial_fit_transform` renews it at fixed numbers of samples, those with at most four binary
+    digits before zeros: each time the stream has grown by a sixteenth to an eighth. However it is
+    cut into chunks, every row is whitened by the same matrix.
 
     Examples
     --------
@@ -414,7 +439,7 @@ class ZCAWhitener(_FloatTransformer):
         self._forget()
         # In pieces, so that float32 samples are never copied whole into float64.
         for rows in gen_batches(samples.shape[0], _ROWS_AT_ONCE):
-            self._merge(samples[rows])
+            self._learn(samples[rows])
         self.whitening_  # noqa: B018  A singular covariance is reported here, not in `transform`.
         return self
 
@@ -424,15 +449,42 @@ class ZCAWhitener(_FloatTransformer):
         samples = self._validate(X, reset=first)
         if first:
             self._forget()
-        self._merge(samples)
+        self._learn(samples)
+        self._drop("stream_mean_", "stream_whitening_")
         return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Learn from a chunk, and return each row whitened by the matrix as it was on arrival.
+
+        The first chunk is whitened as a whole. From then on the matrix is renewed as the stream
+        grows, see Notes.
+        """
+        if not hasattr(self, "n_samples_seen_"):
+            return self.partial_fit(X).transform(X)
+        samples = self._validate(X, reset=False)
+        if not hasattr(self, "stream_whitening_"):
+            self._renew()
+        whitened = np.empty_like(samples)
+        start = 0
+        while start < len(samples):
+            step = _renewal_step(int(self.n_samples_seen_))
+            part = slice(start, start + step - self.n_samples_seen_ % step)
+            whitened[part] = _whitened(samples[part], self.stream_mean_, self.stream_whitening_)
+            self._learn(samples[part])
+            if self.n_samples_seen_ % step == 0:
+                self._renew()
+            start = part.stop
+        return in_chosen_container(self, whitened, X)
+
+    def merge(self, other: "ZCAWhitener") -> None:
+        """Add the samples that another whitener has seen."""
+        self._add(other.n_samples_seen_, other.mean_, other.covariance_)
+        self._drop("stream_mean_", "stream_whitening_")
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return ``(X - mean_) @ whitening_``, in the precision of X."""
         check_is_fitted(self)
-        samples = self._validate(X, reset=False)
-        dtype = samples.dtype
-        return np.asarray((samples - self.mean_.astype(dtype)) @ self.whitening_.astype(dtype))
+        return _whitened(self._validate(X, reset=False), self.mean_, self.whitening_)
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Return the samples that `transform` whitened."""
@@ -451,24 +503,36 @@ class ZCAWhitener(_FloatTransformer):
         self.n_samples_seen_ = 0
         self.mean_ = np.zeros(self.n_features_in_)
         self.covariance_ = np.zeros((self.n_features_in_, self.n_features_in_))
+        self._drop("stream_mean_", "stream_whitening_")
 
-    def _merge(self, X: FloatArray) -> None:
-        # Chan, Golub & LeVeque (1979): moments about each part's own mean, never raw moments,
-        # which cancel where the mean is large.
+    def _drop(self, *attributes: str) -> None:
+        for name in attributes:
+            self.__dict__.pop(name, None)
+
+    def _renew(self) -> None:
+        """Whiten the next rows of a stream by what was learned so far."""
+        self.stream_whitening_ = self._covariance_power(-0.5)
+        self.stream_mean_ = self.mean_
+
+    def _learn(self, X: FloatArray) -> None:
+        # Moments about the mean, never raw moments, which cancel where the mean is large.
         X = X.astype(np.float64)
         mean = X.mean(axis=0)
         X -= mean
-        n_samples = self.n_samples_seen_ + X.shape[0]
-        share = X.shape[0] / n_samples
+        self._add(len(X), mean, X.T @ X / len(X))
+
+    def _add(
+        self, n_samples: int, mean: NDArray[np.float64], covariance: NDArray[np.float64]
+    ) -> None:
+        # Chan, Golub & LeVeque (1979)
+        share = n_samples / (self.n_samples_seen_ + n_samples)
         shift = mean - self.mean_
-        self.covariance_ = (
-            (1 - share) * self.covariance_
-            + X.T @ X / n_samples
-            + share * (1 - share) * np.outer(shift, shift)
-        )
+        self.covariance_ = (1 - share) * (
+            self.covariance_ + share * np.outer(shift, shift)
+        ) + share * covariance
         self.mean_ = self.mean_ + share * shift
-        self.n_samples_seen_ = n_samples
-        self.__dict__.pop("whitening_", None)
+        self.n_samples_seen_ += n_samples
+        self._drop("whitening_")
 
     def _covariance_power(self, exponent: float) -> NDArray[np.float64]:
         """Return ``V (D + eps)^exponent V'``."""
@@ -483,6 +547,17 @@ class ZCAWhitener(_FloatTransformer):
                 "dependent or constant features eps must be positive; try eps=0.01."
             )
         return np.asarray((axes * spectrum**exponent) @ axes.T)
+
+
+def _whitened(
+    X: FloatArray, mean: NDArray[np.float64], whitening: NDArray[np.float64]
+) -> FloatArray:
+    return np.asarray((X - mean.astype(X.dtype)) @ whitening.astype(X.dtype))
+
+
+def _renewal_step(n_samples: int) -> int:
+    """Return the distance between the numbers of samples, from this one on, at which to renew."""
+    return 1 << max(n_samples.bit_length() - 4, 0)
 
 
 def image_filters(components: ArrayLike, whitener: ZCAWhitener) -> FloatArray:

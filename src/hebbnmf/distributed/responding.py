@@ -8,25 +8,30 @@ from os import fspath
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hebbnmf.distributed.shards import Data, are_paths, file_options
+from hebbnmf.distributed.steps import divided
 from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.pipeline import StreamPipeline
+from hebbnmf.preprocessing import transform_rows
 from hebbnmf.streams import ReadOptions, open_stream
 
 __all__ = ["predict", "transform"]
 
 Lazy = Any  # a Dask array, frame or series: Dask carries no types
+Responding = OnlineEstimator | StreamPipeline
 
 
-def transform(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
+def transform(model: Responding, data: Data, **reading: Any) -> Lazy:
     """Respond to samples on a cluster with frozen weights, each on its own.
 
     Parameters
     ----------
-    model : OnlineSNMF, OnlinePCA, OnlineDictionary or NonnegativeICA
-        A fitted model. It enters the graph once, whatever the number of chunks.
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary, NonnegativeICA or StreamPipeline
+        A fitted model, or a fitted pipeline that ends in one. It enters the graph once, whatever
+        the number of chunks.
     data : Dask array, Dask dataframe, or list of paths
         The samples.
     **reading
@@ -55,7 +60,7 @@ def transform(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
     return _map(model, data, file_options(data, reading), labels=False)
 
 
-def predict(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
+def predict(model: Responding, data: Data, **reading: Any) -> Lazy:
     """Name the unit that responds to each sample most strongly, on a cluster.
 
     Parameters
@@ -71,7 +76,7 @@ def predict(model: OnlineEstimator, data: Data, **reading: Any) -> Lazy:
     return _map(model, data, file_options(data, reading), labels=True)
 
 
-def _map(model: OnlineEstimator, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:
+def _map(model: Responding, data: Data, options: ReadOptions, *, labels: bool) -> Lazy:
     """Let a function respond to every chunk; columns are compared here, once."""
     check_is_fitted(model)
     try:
@@ -83,12 +88,18 @@ def _map(model: OnlineEstimator, data: Data, options: ReadOptions, *, labels: bo
             f"responses on a cluster need {error.name}: install the extra by "
             "pip install 'hebbnmf[dask]'."
         ) from error
-    if labels and not hasattr(model, "predict"):
-        raise TypeError(f"{type(model).__name__} names no clusters: use transform.")
+    _, network = divided(model)
+    if not isinstance(network, OnlineEstimator):
+        raise TypeError(
+            f"model={model!r} cannot respond on a cluster: give a network of this package, or a "
+            "StreamPipeline that ends in one."
+        )
+    if labels and not hasattr(network, "predict"):
+        raise TypeError(f"{type(network).__name__} names no clusters: use transform.")
     packed = _packed(model)
     meta = _respond(np.empty((0, model.n_features_in_)), packed, labels)
     if isinstance(data, dd.DataFrame):
-        names = None if labels else model.get_feature_names_out()
+        names = None if labels else network.get_feature_names_out()
         empty = import_module("pandas").DataFrame(columns=data.columns)
         validate_data(model, empty, reset=False, skip_check_array=True)
         return data.map_partitions(
@@ -113,7 +124,7 @@ def _map(model: OnlineEstimator, data: Data, options: ReadOptions, *, labels: bo
     )
 
 
-def _map_array(model: OnlineEstimator, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
+def _map_array(model: Responding, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
     if data.ndim != 2:
         raise ValueError(f"data have the shape {data.shape}: give rows of features.")
     validate_data(model, data, reset=False, skip_check_array=True)
@@ -130,26 +141,31 @@ def _map_array(model: OnlineEstimator, data: Data, packed: Lazy, meta: NDArray[A
     )
 
 
-def _packed(model: OnlineEstimator) -> bytes:
+def _packed(model: Responding) -> bytes:
     """Pickle the model without its labels and its cost, which responses do not need.
 
     Bytes: a model that was loaded by one task is never shared with another. It responds in one
     thread, since the cluster already runs one task per thread.
     """
-    frozen = copy.copy(model)
-    frozen.learner_ = copy.copy(model.learner_)
+    head, network = divided(model)
+    frozen = copy.copy(network)
+    frozen.learner_ = copy.copy(network.learner_)
     frozen.learner_.cost = None
     frozen.n_jobs = 1
     frozen.__dict__.pop("labels_", None)
-    return pickle.dumps(frozen)
+    steps = [step for _, step in head.steps if step not in (None, "passthrough")]
+    return pickle.dumps((steps, frozen))
 
 
-def _respond(X: ArrayLike, packed: bytes, labels: bool) -> NDArray[Any]:
+def _respond(X: Any, packed: bytes, labels: bool) -> NDArray[Any]:
     """Return responses or labels."""
-    model: OnlineEstimator = pickle.loads(packed)
-    rows = model.learner_.check_rows(X)
-    responses = model.respond(rows, keep=not labels)
-    model.learner_.warn_unconverged(responses.n_unconverged, len(rows))
+    network: OnlineEstimator
+    steps, network = pickle.loads(packed)
+    # Steps of scikit-learn refuse a chunk without rows.
+    passed = transform_rows(steps, X) if len(X) else np.empty((0, network.n_features_in_))
+    rows = network.learner_.check_rows(passed)
+    responses = network.respond(rows, keep=not labels)
+    network.learner_.warn_unconverged(responses.n_unconverged, len(rows))
     return responses.labels if labels else responses.Y
 
 
@@ -172,7 +188,7 @@ def _respond_file(packed: bytes, labels: bool, path: str, options: ReadOptions) 
         return np.concatenate([_respond(chunk, packed, labels) for chunk in chunks])
 
 
-def _checked_length(model: OnlineEstimator, path: str, options: ReadOptions) -> float:
+def _checked_length(model: Responding, path: str, options: ReadOptions) -> float:
     """Return the number of rows that a file will give, NaN where only reading would tell."""
     with open_stream(path, allow_empty=True, options=options) as stream:
         stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))

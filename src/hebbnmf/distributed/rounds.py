@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from hebbnmf.distributed.executors import Executor, check_executor, compute, run
 from hebbnmf.distributed.merging import merge
@@ -21,6 +22,7 @@ from hebbnmf.distributed.shards import (
     open_shards,
     read_part,
 )
+from hebbnmf.distributed.steps import check_steps, divided, merge_steps, pass_leading
 from hebbnmf.distributed.worker import learn_shard
 from hebbnmf.engine.plasticity import discount_over
 from hebbnmf.engine.state import BLOCK
@@ -29,13 +31,16 @@ from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, check_parameter, optional
 from hebbnmf.persistence import ModelFileError, read_checkpoint, save
 from hebbnmf.persistence.archives import is_count
+from hebbnmf.pipeline import StreamPipeline
 
 __all__ = ["fit", "resume"]
 
-Rounded = OnlineSNMF | OnlinePCA | OnlineDictionary
+Networks = OnlineSNMF | OnlinePCA | OnlineDictionary
+Rounded = Networks | StreamPipeline
 
-# Rows that the driver learns before it checks again whether the network grows.
-_GROWTH_ROWS = 8 * BLOCK
+# Rows that the driver learns before it checks again whether the network grows, and the first ones
+# of a pipeline, to which some of its steps are fitted.
+_GROWTH_ROWS, _FIRST_ROWS = 8 * BLOCK, 14 * BLOCK
 # A round presents at most 1/_PACE of the samples seen so far. Its responses come from weights that
 # do not know the rest of it; docs/scaling.md shows what is lost at 40, 10, 4 and 1.
 _PACE = 40
@@ -80,8 +85,9 @@ def fit(
 
     Parameters
     ----------
-    model : OnlineSNMF, OnlinePCA or OnlineDictionary
-        The model; it is fitted from the beginning, in ``n_epochs`` passes.
+    model : OnlineSNMF, OnlinePCA, OnlineDictionary, or StreamPipeline that ends in one
+        The model; it is fitted from the beginning, in ``n_epochs`` passes of the network. For the
+        steps of a pipeline see Notes.
     data : array, Dask array, or list of paths
         The samples. Arrays are divided into contiguous shards, files are divided into
         contiguous groups and read by the workers, and the first rows of each group by the driver;
@@ -106,7 +112,7 @@ def fit(
 
     Returns
     -------
-    OnlineSNMF, OnlinePCA or OnlineDictionary
+    OnlineSNMF, OnlinePCA, OnlineDictionary or StreamPipeline
         The model, without ``labels_``: ask `predict` for them.
 
     Notes
@@ -121,6 +127,13 @@ def fit(
     that were seen, with a gain of 0.1 a tenth of them, under the schedule of section III.C a
     number that hardly grows, and with ``memory`` no more than it says. Workers that train longer
     than this diverge.
+
+    Of a pipeline, steps without ``partial_fit``, such as `RBFMap`, are fitted to the first 1,008
+    rows of the first shard, which should be of all kinds, and go out as they are. `RunningScaler`,
+    `MissingFiller` and `ZCAWhitener` learn on: in a round every worker passes its rows through
+    them as a stream would, and what its rows add to their moments is merged, exactly, as the sums
+    of the network are. One shard gives what `StreamPipeline.partial_fit` gives. Other steps that
+    learn on are refused.
 
     Examples
     --------
@@ -138,7 +151,7 @@ def fit(
     check_executor(executor)
     check_parameter("n_shards", n_shards, COUNT)
     check_parameter("round_rows", round_rows, optional(COUNT))
-    if model.shuffle:
+    if divided(model)[1].shuffle:
         raise ValueError(
             "shuffle=True cannot be used on shards, which are read in order: shuffle the data "
             "beforehand, and set it to False."
@@ -186,7 +199,7 @@ def resume(
 
     Returns
     -------
-    OnlineSNMF, OnlinePCA or OnlineDictionary
+    OnlineSNMF, OnlinePCA, OnlineDictionary or StreamPipeline
         The model.
     """
     check_executor(executor)
@@ -219,25 +232,30 @@ class _Training:
     checkpoint: str | PathLike[str] | None
     on_progress: Callable[[int], object] | None
 
+    def __post_init__(self) -> None:
+        self.head, self.network = divided(self.model)
+
     def grow(self) -> None:
         """Learn the first samples here, until some recruit no further unit and a round is due."""
         progress, n_units = self.progress, None
+        self.head = clone(self.head)
         # In turn from all shards, so that none is left behind when rounds begin.
         for shard in cycle(range(progress.n_shards)):
             if all(progress.ended):
                 break
             if progress.ended[shard]:
                 continue
-            part = self.shards.part(shard, progress.cursors[shard], _GROWTH_ROWS)
+            n_rows = _FIRST_ROWS if n_units is None and self.head.steps else _GROWTH_ROWS
+            part = self.shards.part(shard, progress.cursors[shard], n_rows)
             rows, cursor = read_part(compute(self.executor, part))
-            self._advance(shard, len(rows), _GROWTH_ROWS, cursor)
+            self._advance(shard, len(rows), n_rows, cursor)
             if not len(rows):
                 continue
             self._learn(rows, begin=n_units is None)
-            grown = self.model.n_components_
-            settled = grown > 0 and grown in (n_units, self.model.n_components)
+            grown = self.network.n_components_
+            settled = grown > 0 and grown in (n_units, self.network.n_components)
             n_units = grown
-            n_seen = self.model.n_samples_seen_
+            n_seen = self.network.n_samples_seen_
             if settled and n_seen >= _PACE * BLOCK * progress.n_shards:
                 break
         if n_units is None:
@@ -250,18 +268,18 @@ class _Training:
         progress = self.progress
         while True:
             while not all(progress.ended):
-                n_before = self.model.n_samples_seen_
+                n_before = self.network.n_samples_seen_
                 self._round()
                 self.store()
-                self._report(self.model.n_samples_seen_ - n_before)
-            if progress.epoch + 1 >= self.model.n_epochs:
+                self._report(self.network.n_samples_seen_ - n_before)
+            if progress.epoch + 1 >= self.network.n_epochs:
                 break
             progress.epoch += 1
             progress.cursors = [self.shards.begin(shard) for shard in range(progress.n_shards)]
             progress.ended = [False] * progress.n_shards
         self._complete()
-        self.model.learner_.warn_unconverged(progress.n_unconverged, self.model.n_samples_seen_)
-        self.model.learner_.warn_without_units()
+        self.network.learner_.warn_unconverged(progress.n_unconverged, self.network.n_samples_seen_)
+        self.network.learner_.warn_without_units()
         return self.model
 
     def store(self) -> None:
@@ -272,13 +290,15 @@ class _Training:
 
     def _learn(self, rows: NDArray[Any], *, begin: bool) -> None:
         """Learn rows of any shard here."""
+        X = pass_leading(self.head, rows)
         if begin:
-            dtype = np.float32 if rows.dtype == np.float32 else np.float64
-            X = check_rows(rows, dtype)
-            self.model.begin(X.shape[1], dtype)
+            dtype = np.float32 if X.dtype == np.float32 else np.float64
+            X = check_rows(X, dtype)
+            self.network.begin(X.shape[1], dtype)
+            self._put(self.head)
         else:
-            X = self.model.learner_.check_rows(rows)
-        learner, before = self.model.learner_, self.model.cumulative_activity_
+            X = self.network.learner_.check_rows(X)
+        learner, before = self.network.learner_, self.network.cumulative_activity_
         self.progress.n_unconverged += learner.learn(X, keep=False).n_unconverged
         self._remember(before, len(X))
         self._report(len(X))
@@ -290,11 +310,11 @@ class _Training:
         That round is dropped but for this end. The one that follows has the length, the leading
         shard and the clocks that it has on an array, whose end is known at once.
         """
-        progress, learner = self.progress, self.model.learner_
+        progress, learner = self.progress, self.network.learner_
         active = [shard for shard in range(progress.n_shards) if not progress.ended[shard]]
         n_rows = self._rows_of_a_shard(len(active))
-        before, n_before = self.model.cumulative_activity_, self.model.n_samples_seen_
-        packed = pickle.dumps(learner, protocol=pickle.HIGHEST_PROTOCOL)
+        before, n_before = self.network.cumulative_activity_, self.network.n_samples_seen_
+        packed = pickle.dumps((self.head, learner), protocol=pickle.HIGHEST_PROTOCOL)
         arguments = [
             (self.shards.part(shard, progress.cursors[shard], n_rows), position * n_rows)
             for position, shard in enumerate(active)
@@ -304,7 +324,8 @@ class _Training:
         empty = [(shard, outcome) for shard, outcome in of_shards if outcome.n_read == 0]
         if not empty:
             progress.n_unconverged += merge(learner, outcomes)
-            self._remember(before, self.model.n_samples_seen_ - n_before)
+            self._put(merge_steps(outcomes))
+            self._remember(before, self.network.n_samples_seen_ - n_before)
         for shard, outcome in empty or of_shards:
             self._advance(shard, outcome.n_read, n_rows, outcome.cursor)
 
@@ -313,15 +334,15 @@ class _Training:
         longest = self.progress.round_rows or _LONGEST_ROUND
         if n_active == 1:  # a single shard learns as the serial engine does
             return longest
-        n_all = self.model.n_samples_seen_ // _PACE
+        n_all = self.network.n_samples_seen_ // _PACE
         if self.progress.round_rows is None:
             n_all = min(n_all, self.progress.n_remembered)
         return max(BLOCK, min(longest, n_all // n_active // BLOCK * BLOCK))
 
     def _remember(self, before: NDArray[np.float64], n_rows: int) -> None:
         """Note how many samples the weights remember, now that some have added to the activity."""
-        after = self.model.cumulative_activity_[: len(before)]
-        network = self.model.learner_.network
+        after = self.network.cumulative_activity_[: len(before)]
+        network = self.network.learner_.network
         fading, n_weighted = discount_over(network.n_samples - n_rows, n_rows, network.rules.memory)
         # A unit that was recycled may have less than before.
         added = np.maximum(after - fading * before, 0).sum() / getattr(network.rules, "gain", 1)
@@ -337,10 +358,17 @@ class _Training:
 
     def _complete(self) -> None:
         """Set n_iter_ and the names of features."""
-        self.model.n_iter_ = self.progress.epoch + 1
+        self.network.n_iter_ = self.progress.epoch + 1
         names = self.shards.feature_names(self.progress.cursors)
-        if names is not None:
-            self.model.feature_names_in_ = np.array(names, dtype=object)
+        first = self.head[0] if self.head.steps else self.network
+        if names is not None and hasattr(first, "n_features_in_"):
+            first.feature_names_in_ = np.array(names, dtype=object)
+
+    def _put(self, head: StreamPipeline) -> None:
+        """Put steps before the network, if it is the last one of a pipeline."""
+        self.head = head
+        if isinstance(self.model, StreamPipeline):
+            self.model.steps = [*head.steps, self.model.steps[-1]]
 
     def _report(self, n_rows: int) -> None:
         if self.on_progress is not None:
@@ -349,16 +377,18 @@ class _Training:
 
 def _check_model(model: object) -> None:
     """Refuse models whose shards cannot be added up."""
-    if not isinstance(model, Rounded):
+    head, network = divided(model)
+    if not isinstance(network, Networks):
         raise TypeError(
             f"model={model!r} cannot learn in rounds: give an OnlineSNMF, OnlinePCA or "
-            "OnlineDictionary."
+            "OnlineDictionary, or a StreamPipeline that ends in one."
         )
-    if getattr(model, "similarity_offset", 0) != 0:
+    if getattr(network, "similarity_offset", 0) != 0:
         raise ValueError(
-            f"similarity_offset={model.similarity_offset!r} cannot be used in rounds, which do not "
-            "merge thresholds: set it to 0, or fit on one machine."
+            f"similarity_offset={network.similarity_offset!r} cannot be used in rounds, which do "
+            "not merge thresholds: set it to 0, or fit on one machine."
         )
+    check_steps(head)
 
 
 def _change(before: dict[str, Any], now: dict[str, Any]) -> str:

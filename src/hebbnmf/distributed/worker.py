@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from hebbnmf.cost import RunningCost
 from hebbnmf.distributed.shards import Part, read_part
+from hebbnmf.distributed.steps import pass_leading, pass_other
 from hebbnmf.distributed.subspaces import SubspaceChange, learn_change
 from hebbnmf.engine.plasticity import FORGOTTEN, discount_over
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.engine.subspace import SubspaceNetwork
 from hebbnmf.learner import Learner, LearnerState
+from hebbnmf.pipeline import StreamPipeline
 
 __all__ = ["Change", "Outcome", "learn_shard"]
 
@@ -44,29 +46,36 @@ class Outcome(NamedTuple):
     n_unconverged: int
     cursor: Any  # of the shard, after these rows
     turned: bool = False  # linear units changed their basis: changes of others do not fit
+    steps: Any = None  # before the network: the leading worker's whole, or what each is to add
 
 
 def learn_shard(packed: bytes, part: Part, n_before: int) -> Outcome:
-    """Learn the next rows of a shard: a pure function of the pickled learner and of the rows.
+    """Learn the next rows of a shard: a pure function of the pickled model and of the rows.
 
-    `n_before` is the number of rows asked of the shards before it, on which its clock starts. The
-    leading shard, at 0, may recruit units. The others defer the samples that would.
+    `packed` holds the steps before the network, as a pipeline, and the learner. `n_before` is the
+    number of rows asked of the shards before it, on which its clock starts. The leading shard, at
+    0, may recruit units. The others defer the samples that would.
     """
-    learner: Learner = pickle.loads(packed)
+    head: StreamPipeline
+    learner: Learner
+    head, learner = pickle.loads(packed)
     learner.network.n_samples += n_before
     rows, cursor = read_part(part)
-    X = learner.check_rows(rows)
-    if not len(X):
-        return Outcome(None, X, 0, 0, cursor)
+    n_read = len(rows)
+    if not n_read:
+        return Outcome(None, np.empty((0, 0)), 0, 0, cursor)
     if n_before == 0:
+        X = learner.check_rows(pass_leading(head, rows))
         n_turns = getattr(learner.network, "n_turns", 0)
         n_unconverged = learner.learn(X, keep=False).n_unconverged
         turned = getattr(learner.network, "n_turns", 0) > n_turns
-        return Outcome(learner.state, X[:0], len(X), n_unconverged, cursor, turned)
+        return Outcome(learner.state, X[:0], n_read, n_unconverged, cursor, turned, head)
+    passed, added = pass_other(head, rows, n_before)
+    X = learner.check_rows(passed)
     if isinstance(learner.network, SubspaceNetwork):
-        return Outcome(learn_change(learner.network, X), X[:0], len(X), 0, cursor)
+        return Outcome(learn_change(learner.network, X), X[:0], n_read, 0, cursor, steps=added)
     change, deferred, n_unconverged = _change(learner, X)
-    return Outcome(change, X[deferred], len(X), n_unconverged, cursor)
+    return Outcome(change, X[deferred], n_read, n_unconverged, cursor, steps=added)
 
 
 def _change(learner: Learner, X: FloatArray) -> tuple[Change, list[int], int]:

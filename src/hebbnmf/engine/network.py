@@ -19,7 +19,7 @@ gamma      discount of older samples, ours     from ``memory``; D in kernels is 
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,6 +205,32 @@ class Network:
         if Y.shape[1] > self.n_units:
             Y = np.ascontiguousarray(Y[:, : self.n_units])
         return Responses(Y, labels, n_unconverged, deferred)
+
+    def narrowed(self, columns: NDArray[np.intp]) -> "Network":
+        """Return a network of some features, for samples in which all others are zero.
+
+        It copies their weights and shares all else, so once it has learned, `widen` must follow.
+        It has one feature more, which must be zero, of weight 1: that ends as the factor by which
+        the weights of the features left out have changed, 0 for a newborn unit.
+        """
+        narrow = copy(self)
+        V, n = self._weights.V, self.n_features
+        V = np.hstack([V[:, columns], np.ones((len(V), 1), self.dtype), V[:, n:]])
+        narrow.n_features = len(columns) + 1
+        narrow._weights = self._weights._replace(V=V)  # noqa: SLF001  (of its own class)
+        return narrow
+
+    def widen(self, narrow: "Network", columns: NDArray[np.intp]) -> None:
+        """Take over what a network of some features has learned."""
+        learned, k = narrow._weights, len(columns)  # noqa: SLF001  (of its own class)
+        V = self._weights.V
+        if len(V) < len(learned.V):
+            V = np.pad(V, ((0, len(learned.V) - len(V)), (0, 0)))
+        self._weights = learned._replace(V=V)
+        self.n_units, self.n_samples = narrow.n_units, narrow.n_samples
+        changed = np.flatnonzero(learned.V[: self.n_units, k] != 1)
+        V[changed] *= learned.V[changed, k, None]
+        V[:, columns] = learned.V[:, :k]
 
     def respond(self, X: FloatArray, n_jobs: int | None = None, *, keep: bool = True) -> Responses:
         """Respond to samples with frozen weights, each on its own, without recruiting.

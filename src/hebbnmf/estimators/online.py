@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.learner import BATCH, Learner, check_rows
@@ -84,6 +85,21 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         self._present(X, keep=False)
         return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Learn from each sample of a chunk, and return its response on arrival: Algorithm 1.
+
+        Parameters
+        ----------
+        X, y
+            As in `partial_fit`.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components_)
+            The responses, one column for each unit recruited by the end of the call.
+        """
+        return in_chosen_container(self, self._present(X, keep=True).Y, X)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Respond to samples with frozen weights, each on its own.

@@ -1,13 +1,10 @@
 """OnlineSNMF: the scikit-learn face of the network of the paper."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import Tags
 
-from hebbnmf._sklearn import in_chosen_container
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
@@ -128,8 +125,9 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
     The method is Algorithm 1 of [1]_. Weights are the ratios of sums that the paper defines,
     updated by Eq. (8); presenting the same rows in any chunks gives the same weights.
 
-    Samples may be the rows of a sparse matrix, compressed rows (CSR) best: it is made dense a batch
-    at a time.
+    Samples may be the rows of a sparse matrix, compressed rows (CSR) best. A block of 72 of them is
+    made dense in the features that are not zero in all of it, if these are less than half of all:
+    then time grows with them, and weights are the same up to rounding.
 
     The defaults of ``rank_penalty`` and ``memory`` are ours, not the paper's. Its own settings:
 
@@ -198,21 +196,6 @@ class OnlineSNMF(ClusterMixin, OnlineEstimator):
         self.random_state = random_state
         self.track_cost = track_cost
         self.n_jobs = n_jobs
-
-    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
-        """Run Algorithm 1 as printed: learn from each sample, and return its response on arrival.
-
-        Parameters
-        ----------
-        X, y
-            As in `partial_fit`.
-
-        Returns
-        -------
-        Y : ndarray of shape (n_samples, n_components_)
-            The responses, one column for each unit recruited by the end of the call.
-        """
-        return in_chosen_container(self, self._present(X, keep=True).Y, X)
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Name the unit that responds to each sample most strongly, with frozen weights.

@@ -53,8 +53,14 @@ _STEPS = {
     "ZCAWhitener": _Step(
         ZCAWhitener,
         _EPS,
-        {"mean_": "n", "covariance_": "nn", "whitening_": "nn"},
-        optional=("whitening_",),
+        {
+            "mean_": "n",
+            "covariance_": "nn",
+            "whitening_": "nn",
+            "stream_mean_": "n",
+            "stream_whitening_": "nn",
+        },
+        optional=("whitening_", "stream_mean_", "stream_whitening_"),
     ),
 }
 # Ranges of their entries: squares of rows that went through them are numbers.
@@ -69,6 +75,8 @@ _RANGES = {
     "scale_": (1e-150, 1e150),
     "covariance_": (-1e300, 1e300),
     "whitening_": (-1e150, 1e150),
+    "stream_mean_": (-1e150, 1e150),
+    "stream_whitening_": (-1e150, 1e150),
 }
 
 
@@ -165,3 +173,6 @@ def _unpack_arrays(archive: Archive, known: _Step, step: Step, i: int, n: int) -
             step.scale_ is None
         ) != step.with_std
         archive.require(whole, f"arrays of step {i} do not fit its parameters")
+    if isinstance(step, ZCAWhitener):
+        whole = hasattr(step, "stream_mean_") == hasattr(step, "stream_whitening_")
+        archive.require(whole, f"arrays of step {i} are missing")

@@ -22,7 +22,7 @@ from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
 from hebbnmf.pipeline import StreamPipeline
-from hebbnmf.preprocessing import transform_rows, unnamed_rows
+from hebbnmf.preprocessing import RunningScaler, transform_rows, unnamed_rows
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 from hebbnmf.streams.stream import Position
@@ -426,8 +426,9 @@ class _PipelineRun(_Run):
         return chunk
 
     def _wants_first_rows(self) -> bool:
-        """Return whether a step learns otherwise than row by row."""
-        return not all(hasattr(step, "partial_fit_transform") for _, step in self._head.steps)
+        """Return whether a step learns otherwise than row by row, from the first one on."""
+        steps = (step for _, step in self._head.steps)
+        return not all(isinstance(step, RunningScaler | OnlineEstimator) for step in steps)
 
     def _learn(self, rows: FloatArray) -> Responses:
         # Those of now: the model gets others if this chunk is given up.
