@@ -99,10 +99,10 @@ def plot(labels, words):
 def main():
     """Follow the stream, and say after each subject which topics it has and what they are."""
     model, words = make_topic_model(n_topics=12), defaultdict(Counter)
-    seen, told = Counter(), set()
+    labels, seen, told = {}, Counter(), set()
     early = [text for subject in STREAM[:2] for text in documents(f"scipy.{subject}")]
     for subject in STREAM:
-        given = follow(model, [subject], words)[subject]
+        given = labels[subject] = follow(model, [subject], words)[subject]
         print(f"scipy.{subject}: {len(given)} documents")
         seen.update(given)
         for topic, n in Counter(given).most_common(3):
