@@ -372,6 +372,9 @@ class _Run:
 
     def _copy(self) -> Any:
         """Return copies of what a chunk changes."""
+        return self._network_state()
+
+    def _network_state(self) -> LearnerState | None:
         return self._network.learner_.state if self._has_begun() else None
 
     def _go_back(self) -> None:
@@ -404,7 +407,7 @@ class _PipelineRun(_Run):
         return self.stream.feature_names
 
     def _next_chunk(self) -> FloatArray | None:
-        chunk = super()._next_chunk()
+        chunk = next(self.stream, None)
         if chunk is not None and not self._has_begun() and self._wants_first_rows():
             return self._with_more(chunk)
         return chunk
@@ -446,7 +449,7 @@ class _PipelineRun(_Run):
         return Responses(np.empty((0, 0)), np.concatenate(labels), n_unconverged, [])
 
     def _copy(self) -> Any:
-        return [deepcopy(step) for _, step in self._head.steps], super()._copy()
+        return [deepcopy(step) for _, step in self._head.steps], self._network_state()
 
     def _go_back(self) -> None:
         # The chunk in hand still changes the steps as they are: the model gets others.
