@@ -17,7 +17,7 @@ from hebbnmf import OnlineSNMF, __version__
 from hebbnmf.cli import main
 from hebbnmf.cli.compiling import compile_notice
 from hebbnmf.datasets import make_three_gaussians
-from hebbnmf.persistence import load, read
+from hebbnmf.persistence import load, read, save
 
 FIT = ("--n-components", "3", "--rank-penalty", "0.1")
 
@@ -222,6 +222,28 @@ def test_a_model_is_continued_as_if_it_had_never_stopped(rows):
     assert "m.npz: is read by the same command" in kept
     run(*args, "--n-components", "9")
     assert load("m.npz").n_components == 9
+
+
+def test_a_continued_training_that_has_ended_is_not_resumed_into_another():
+    run("fit", "rows.csv", "-o", "m.npz", *FIT)
+    args = ("fit", "rows.csv", "-o", "m.npz", "--continue", "m.npz", "--limit", 100)
+    checkpoint = ("--checkpoint", "c.npz", "--every", 10)
+    run(*args, *checkpoint)
+    ended = Path("m.npz").read_bytes()
+    assert load("m.npz").n_samples_seen_ == 400
+    for _ in range(2):
+        result = run(*args, *checkpoint, "--resume", "--json")
+        assert "rows.csv: nothing is left to learn" in result.stderr
+        assert json.loads(result.stdout)["samples_seen"] == 400
+        assert Path("m.npz").read_bytes() == ended
+    run(*args)  # continued further, which no resumed training takes back
+    run(*args, *checkpoint, "--resume")
+    assert load("m.npz").n_samples_seen_ == 500
+    run("fit", "rows.csv", "-o", "other.npz", *args[4:], *checkpoint, "--resume")
+    assert Path("other.npz").read_bytes() == ended  # another name is written
+    file = read("c.npz")
+    save(file.model, "c.npz", position={**file.position, "n_before": -1})
+    assert "-1 is not a number of samples" in run(*args, *checkpoint, "--resume", code=1).stderr
 
 
 def test_a_shuffle_within_windows_says_so_once_there_are_several(monkeypatch):

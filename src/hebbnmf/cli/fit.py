@@ -279,6 +279,11 @@ def fit(
                 raise
         report_bad_rows(stream)
     interrupted = interrupted or interrupts.should_stop()
+    if not interrupted and o["resume"] and begin.n_learned() == n_before:
+        say(f"{', '.join(data)}: nothing is left to learn.", err=True)
+        if _was_continued(output, begin, o):
+            watcher.summarise(begin.model, output, as_json=o["as_json"])
+            return
     if not interrupted or _is_watched(begin, o):
         _save(begin, watcher, output, o)
     if interrupted:
@@ -400,7 +405,6 @@ def begin_training(
             data, reading, fill=fill, scale=o["scale"], whiten=o["whiten"], limit=o["limit"]
         )
         return Begin(_new_model(ctx), steps, reading, n_rows=n_rows)
-    n_before = 0
     if o["continued"] is not None:
         file, reading = read_fitted_file(o["continued"], reading, fill)
         network: OnlineEstimator = file.model
@@ -412,7 +416,7 @@ def begin_training(
             else Begin(file.pipeline, [], reading, n_before=n_before)
         )
     if o["resume"]:
-        begin = _resumed(ctx, o["checkpoint"], reading)._replace(n_before=n_before)
+        begin = _resumed(ctx, o["checkpoint"], reading)
         if reading.missing == "raise" and filling(begin.all_steps) is not None:
             begin = begin._replace(reading=replace(reading, missing="keep"))
     return begin
@@ -490,7 +494,7 @@ def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> Begin:
     from hebbnmf.persistence import read_checkpoint
 
     model, steps, position = read_checkpoint(path)
-    begin = Begin(model, steps, reading, position)
+    begin = Begin(model, steps, reading, position, n_before=position.get("n_before", 0))
     network, kinds = begin.network, {type(step).__name__ for step in begin.all_steps}
     stored = {**network.get_params(), "scale": not kinds.isdisjoint(_SCALERS)}
     stored |= {"whiten": "ZCAWhitener" in kinds, "seed": stored["random_state"]}
@@ -505,6 +509,19 @@ def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> Begin:
                 f"{stored[name]!r}; resume it as it was begun."
             )
     return begin
+
+
+def _was_continued(output: str, begin: Begin, o: Options) -> bool:
+    """Return whether the output, which replaces what it was continued from, is written already.
+
+    It may have been continued further since, and must not go back.
+    """
+    if o["continued"] is None or not _are_one_file(o["continued"], output):
+        return False
+    from hebbnmf.persistence import read
+
+    written: OnlineEstimator = read(output).model
+    return written.n_samples_seen_ >= begin.network.n_samples_seen_
 
 
 def _is_watched(begin: Begin, o: Options) -> bool:

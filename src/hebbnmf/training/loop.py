@@ -121,7 +121,8 @@ def train(
             is_kept = stream.is_at_start and not stream.follows_file
             fingerprint = Fingerprint(stream, [] if is_kept else None)
         kind = _PipelineRun if isinstance(model, StreamPipeline) else _Run
-        run = kind(model, stream, preprocessing, checkpoint, fingerprint)
+        n_before = None if position is None else position.get("n_before", 0)
+        run = kind(model, stream, preprocessing, checkpoint, fingerprint, n_before)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
@@ -262,9 +263,12 @@ class _Run:
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
     fingerprint: Fingerprint
+    n_before: int | None  # samples that the model had seen before its training began; None if now
 
     def __post_init__(self) -> None:
         self._network = self._last_step()
+        if self.n_before is None:
+            self.n_before = self._network.n_samples_seen_ if self._has_begun() else 0
         self._names = self._feature_names()
         self._position = self.stream.position
         self._in_mid_chunk = self._is_given_up = False
@@ -317,7 +321,11 @@ class _Run:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
             steps = self.preprocessing
-            position = {**self._position, "source": self.fingerprint.stored()}
+            position = {
+                **self._position,
+                "source": self.fingerprint.stored(),
+                "n_before": self.n_before,
+            }
             try:
                 save(self.model, self.checkpoint, preprocessing=steps, position=position)
             except OSError as error:  # a full disk may have room again, and the model is here
