@@ -17,16 +17,16 @@ import numpy as np
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
-from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
+from hebbnmf.learner import Learner, LearnerState, check_rows
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
-from hebbnmf.persistence import read_checkpoint, save
+from hebbnmf.persistence import read_checkpoint
 from hebbnmf.persistence.steps import Step
 from hebbnmf.pipeline import StreamPipeline
 from hebbnmf.preprocessing import transform_rows, unnamed_rows
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 from hebbnmf.streams.stream import Position
-from hebbnmf.training.checkpoints import hold_checkpoint
+from hebbnmf.training.checkpoints import hold_checkpoint, store_checkpoint
 from hebbnmf.training.fingerprints import Fingerprint, find_position
 
 __all__ = ["resume", "train"]
@@ -326,10 +326,7 @@ class _Run:
                 "source": self.fingerprint.stored(),
                 "n_before": self.n_before,
             }
-            try:
-                save(self.model, self.checkpoint, preprocessing=steps, position=position)
-            except OSError as error:  # a full disk may have room again, and the model is here
-                warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)
+            store_checkpoint(self.model, self.checkpoint, preprocessing=steps, position=position)
 
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
