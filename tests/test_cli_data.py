@@ -485,12 +485,29 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(folder, signum):
         _, stderr = process.communicate()
     assert process.returncode == 128 + signum
     assert stderr.decode() == (
-        "Interrupted: run the same command with --resume to continue from part.npz.\n"
+        "Interrupted: 72 rows are learned: run the same command with --resume to continue from "
+        "part.npz.\n"
     )
     assert not Path("m.npz").exists()
     assert load("part.npz").n_samples_seen_ == 72
     run("fit", "raw", "-o", "m.npz", *args, "part.npz", "--resume")
     assert Path("m.npz").read_bytes() == Path("whole.npz").read_bytes()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_an_interrupted_fit_has_learned_is_kept(signum):
+    X = np.random.default_rng(0).random((75, 8192)) - 0.4
+    with start("fit", "-", "-o", "m.npz", "--format", "float64", "--width", 8192) as process:
+        process.stdin.write(X.tobytes())
+        process.stdin.flush()  # a pipe holds one row: the first chunk is learned by now
+        process.send_signal(signum)
+        _, stderr = process.communicate()
+    assert process.returncode == 128 + signum
+    assert stderr.decode() == (
+        "Interrupted: 72 rows are learned: m.npz holds them; --continue m.npz learns further "
+        "rows.\n"
+    )
+    assert_same_model(load("m.npz"), OnlineSNMF().partial_fit(X[:72]))
 
 
 def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, rows):
