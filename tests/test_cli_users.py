@@ -17,7 +17,7 @@ from hebbnmf import OnlineSNMF, __version__
 from hebbnmf.cli import main
 from hebbnmf.cli.compiling import compile_notice
 from hebbnmf.datasets import make_three_gaussians
-from hebbnmf.persistence import load, read
+from hebbnmf.persistence import load, read, save
 
 FIT = ("--n-components", "3", "--rank-penalty", "0.1")
 
@@ -41,6 +41,7 @@ def run(*args, code=0, stdin=None):
     return result
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits"])
 def test_a_new_user_needs_no_more_than_the_messages_say(name):
     data = getattr(datasets, f"load_{name}")(as_frame=True)
@@ -202,8 +203,19 @@ def test_a_column_that_outweighs_the_others_is_named(rows):
         r"Warning: column 'b' varies [\d.]+ times as much as column 'a'.*--scale", warning
     )
     assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", *FIT, "--scale").stderr
-    write("x.csv", rows + 100)
-    assert "response to 300 of 300 rows" in run("fit", "x.csv", "-o", "m.npz").stderr
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("remedy", [["--scale"], ["--clusters", 3, "--seed", 0]])
+def test_rows_far_from_zero_are_noticed_once(rows, remedy):
+    write("x.csv", rows[np.argsort(rows[:, 0])] + 100)
+    warnings = run("fit", "x.csv", "-o", "m.npz", *FIT, "--epochs", 2).stderr.count("Warning")
+    assert warnings == 1
+    error = run("fit", "x.csv", "-o", "m.npz", *FIT).stderr
+    assert "The mean of DATA explains 100%" in error
+    assert "centre it by --scale, or use --clusters, unless" in error
+    assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", *remedy).stderr
+    assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", "--whiten").stderr
 
 
 def test_a_model_is_continued_as_if_it_had_never_stopped(rows):
@@ -222,6 +234,28 @@ def test_a_model_is_continued_as_if_it_had_never_stopped(rows):
     assert "m.npz: is read by the same command" in kept
     run(*args, "--n-components", "9")
     assert load("m.npz").n_components == 9
+
+
+def test_a_continued_training_that_has_ended_is_not_resumed_into_another():
+    run("fit", "rows.csv", "-o", "m.npz", *FIT)
+    args = ("fit", "rows.csv", "-o", "m.npz", "--continue", "m.npz", "--limit", 100)
+    checkpoint = ("--checkpoint", "c.npz", "--every", 10)
+    run(*args, *checkpoint)
+    ended = Path("m.npz").read_bytes()
+    assert load("m.npz").n_samples_seen_ == 400
+    for _ in range(2):
+        result = run(*args, *checkpoint, "--resume", "--json")
+        assert "rows.csv: nothing is left to learn" in result.stderr
+        assert json.loads(result.stdout)["samples_seen"] == 400
+        assert Path("m.npz").read_bytes() == ended
+    run(*args)  # continued further, which no resumed training takes back
+    run(*args, *checkpoint, "--resume")
+    assert load("m.npz").n_samples_seen_ == 500
+    run("fit", "rows.csv", "-o", "other.npz", *args[4:], *checkpoint, "--resume")
+    assert Path("other.npz").read_bytes() == ended  # another name is written
+    file = read("c.npz")
+    save(file.model, "c.npz", position={**file.position, "n_before": -1})
+    assert "-1 is not a number of samples" in run(*args, *checkpoint, "--resume", code=1).stderr
 
 
 def test_a_shuffle_within_windows_says_so_once_there_are_several(monkeypatch):

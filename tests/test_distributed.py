@@ -3,6 +3,7 @@
 import faulthandler
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -426,6 +427,12 @@ def test_a_round_that_was_lost_is_sent_out_again(long, threads):
         fit(OnlineSNMF(10), long, Failing(10**6), n_shards=2, round_rows=288)
 
 
+def test_data_whose_mean_hides_what_tells_them_apart_are_noticed_once(long, threads):
+    with pytest.warns(UserWarning, match="The mean of X explains 100%") as caught:
+        fit(OnlineSNMF(10), long[:7200] + 50.0, threads, n_shards=2)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 class TestCheckpoint:
     @pytest.mark.parametrize("kind", ["array", "files"])
     @pytest.mark.parametrize("round_rows", [72, None])
@@ -460,6 +467,50 @@ class TestCheckpoint:
             )
         assert_same_model(resume(path, data, threads, on_progress=seen.append), whole)
         assert sum(seen) == 2 * len(X)
+
+    def test_an_earlier_one_is_replaced_only_by_force(self, X, threads, tmp_path):
+        path = tmp_path / "net.npz"
+        fit(OnlineSNMF(10), X, threads, n_shards=2, checkpoint=path)
+        before = path.read_bytes()
+        with pytest.raises(FileExistsError, match=r"continue that training with resume.*force=Tr"):
+            fit(OnlineSNMF(3), X, threads, n_shards=2, checkpoint=path)
+        assert path.read_bytes() == before
+        fit(OnlineSNMF(3), X, threads, n_shards=2, checkpoint=path, force=True)
+        assert load(path).n_components == 3
+        np.save(tmp_path / "x.npy", X)
+        with pytest.raises(OSError, match="is read by the same command"):
+            fit(
+                OnlineSNMF(),
+                [tmp_path / "x.npy"],
+                threads,
+                n_shards=1,
+                checkpoint=tmp_path / "x.npy",
+                force=True,
+            )
+
+    def test_only_one_training_writes_it(self, X, threads, tmp_path):
+        path = tmp_path / "net.npz"
+
+        def begin_another(_n_rows):
+            with pytest.raises(BlockingIOError, match="another training writes this checkpoint"):
+                fit(OnlineSNMF(3), X, threads, n_shards=2, checkpoint=path, force=True)
+            if path.exists():
+                with pytest.raises(BlockingIOError, match="another training writes"):
+                    resume(path, X, threads)
+
+        training = {"n_shards": 2, "checkpoint": path, "on_progress": begin_another}
+        fit(OnlineSNMF(10), X, threads, **training)
+        resume(path, X, threads)
+
+    @pytest.mark.filterwarnings("default")
+    def test_that_cannot_be_written_on_the_way_is_a_warning(self, X, threads, tmp_path):
+        folder = tmp_path / "disk"
+        folder.mkdir()
+        training = {"n_shards": 2, "on_progress": lambda _: shutil.rmtree(folder, True)}
+        with pytest.warns(UserWarning, match=r"net\.npz: .*; training goes on") as caught:
+            net = fit(OnlineSNMF(10), X, threads, checkpoint=folder / "net.npz", **training)
+        assert {warning.filename for warning in caught} == {__file__}
+        assert_same_model(net, fit(OnlineSNMF(10), X, threads, n_shards=2))
 
     def test_another_file_is_refused(self, X, threads, tmp_path):
         save(OnlineSNMF(10).fit(X), tmp_path / "net.npz")

@@ -29,9 +29,10 @@ from hebbnmf.engine.state import BLOCK
 from hebbnmf.estimators import OnlineDictionary, OnlinePCA, OnlineSNMF
 from hebbnmf.learner import check_rows
 from hebbnmf.parameters import COUNT, check_parameter, optional
-from hebbnmf.persistence import ModelFileError, read_checkpoint, save
+from hebbnmf.persistence import ModelFileError, read_checkpoint
 from hebbnmf.persistence.archives import is_count
 from hebbnmf.pipeline import StreamPipeline
+from hebbnmf.training.checkpoints import hold_checkpoint, store_checkpoint
 
 __all__ = ["fit", "resume"]
 
@@ -72,6 +73,7 @@ def fit(
     n_shards: int,
     round_rows: int | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    force: bool = False,
     on_progress: Callable[[int], object] | None = None,
     **reading: Any,
 ) -> Rounded:
@@ -103,7 +105,11 @@ def fit(
         see Notes. However it is set, a round presents no more than a 40th of the samples seen
         before it, but at least a block of each shard.
     checkpoint : path, optional
-        File that the model is written to after every round; `resume` goes on from it.
+        File that the model is written to after every round; `resume` goes on from it. If that
+        fails, as on a full disk, there is a warning and the training goes on. It must be new, and
+        no other training may write it meanwhile.
+    force : bool, default=False
+        Whether to replace what is at `checkpoint`.
     on_progress : callable, optional
         Called with the number of rows of each round, as a progress bar's ``update``.
     **reading
@@ -165,12 +171,13 @@ def fit(
         cursors=[shards.begin(shard) for shard in range(n_shards)],
         ended=[False] * n_shards,
     )
-    if checkpoint is not None:
-        progress.source = shards.fingerprint(partial(compute, executor))
-    training = _Training(model, shards, executor, progress, checkpoint, on_progress)
-    training.grow()
-    training.store()
-    return training.finish()
+    with hold_checkpoint(checkpoint, shards.files, is_new=True, force=force):
+        if checkpoint is not None:
+            progress.source = shards.fingerprint(partial(compute, executor))
+        training = _Training(model, shards, executor, progress, checkpoint, on_progress)
+        training.grow()
+        training.store()
+        return training.finish()
 
 
 def resume(
@@ -211,14 +218,16 @@ def resume(
             f"{path!s} was made from data with {_extent_of(progress.extent)}, but these have "
             f"{_extent_of(shards.extent)}: give those that were given to fit."
         )
-    source = shards.fingerprint(partial(compute, executor))
-    if progress.source is not None and (change := _change(progress.source, source)) and not force:
-        raise ValueError(
-            f"the data have changed since {path!s} was written, {change}: restore them, begin "
-            "anew, or pass force=True to take them as they are now."
-        )
-    progress.source = source
-    return _Training(model, shards, executor, progress, path, on_progress).finish()
+    with hold_checkpoint(path, shards.files, is_new=False, force=force):
+        source = shards.fingerprint(partial(compute, executor))
+        known = progress.source
+        if known is not None and (change := _change(known, source)) and not force:
+            raise ValueError(
+                f"the data have changed since {path!s} was written, {change}: restore them, begin "
+                "anew, or pass force=True to take them as they are now."
+            )
+        progress.source = source
+        return _Training(model, shards, executor, progress, path, on_progress).finish()
 
 
 @dataclass
@@ -286,7 +295,8 @@ class _Training:
         """Write a checkpoint, if one is wanted."""
         if self.checkpoint is not None:
             self._complete()
-            save(self.model, self.checkpoint, position={"rounds": asdict(self.progress)})
+            position = {"rounds": asdict(self.progress)}
+            store_checkpoint(self.model, self.checkpoint, position=position)
 
     def _learn(self, rows: NDArray[Any], *, begin: bool) -> None:
         """Learn rows of any shard here."""
@@ -300,6 +310,8 @@ class _Training:
             X = self.network.learner_.check_rows(X)
         learner, before = self.network.learner_, self.network.cumulative_activity_
         self.progress.n_unconverged += learner.learn(X, keep=False).n_unconverged
+        if not self.head.steps:  # which may take the mean off
+            learner.warn_uncentred(X)
         self._remember(before, len(X))
         self._report(len(X))
 

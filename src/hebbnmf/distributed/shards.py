@@ -70,6 +70,7 @@ class ArrayShards:
     def __init__(self, X: Data, n_shards: int) -> None:
         n_blocks = -(-len(X) // BLOCK)
         self.reading: dict[str, Cursor] = {}
+        self.files: list[str | int] = []
         self.extent = [int(size) for size in X.shape]
         self._X = X
         self._edges = [min(n_blocks * w // n_shards * BLOCK, len(X)) for w in range(n_shards + 1)]
@@ -106,6 +107,7 @@ class FileShards:
     def __init__(self, paths: list[str], n_shards: int, options: ReadOptions) -> None:
         edges = [len(paths) * w // n_shards for w in range(n_shards + 1)]
         self.reading = asdict(options)
+        self.files = source_files(paths)
         self._options = options
         self.extent = [Path(path).name for path in paths]  # folders may differ between machines
         self._groups = [tuple(paths[a:b]) for a, b in pairwise(edges)]
@@ -120,8 +122,7 @@ class FileShards:
 
     def fingerprint(self, fetch: Callable[[Any], NDArray[Any]]) -> dict[str, Any]:  # noqa: ARG002
         """Return name, size and time of change of the files; None where only workers see one."""
-        paths = [path for group in self._groups for path in group]
-        return {"files": [file_facts(file) for file in source_files(paths)]}
+        return {"files": [file_facts(file) for file in self.files]}
 
     def has_ended(self, shard: int, cursor: Cursor, n_missing: int) -> bool:  # noqa: ARG002
         """Return whether the shard has ended, given how many fewer rows came than asked for."""

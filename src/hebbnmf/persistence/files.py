@@ -204,6 +204,11 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
         raise ValueError(
             f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; begin anew."
         )
+    if not is_count(position.get("n_before", 0)):
+        raise ModelFileError(
+            f"{path!s} is not a valid checkpoint: {position['n_before']!r} is not a number of "
+            "samples; restore it from a copy."
+        )
     if (pipeline := file.pipeline) is not None:
         return Checkpoint(pipeline, [], position)
     return Checkpoint(file.model, file.preprocessing, position)

@@ -37,6 +37,11 @@ class _TextReader(FileReader):
     def _open(self) -> None:
         self._lines = Lines(self._path, follow=self.live, encoding=self.options.encoding)
         self._files.callback(self._lines.close)
+        self._find_columns()
+
+    @abstractmethod
+    def _find_columns(self) -> None:
+        """Set the features by the first lines, and go to the first sample."""
 
     def tell(self) -> list[int]:
         """Return the numbers of bytes and lines before the next line."""
@@ -139,10 +144,11 @@ class _TextReader(FileReader):
         return row
 
     def _remedy(self, values: list[Any], i: int) -> str | None:
-        """Return what to do about value i, which is not a number; None if the row seems to blame.
+        """Return what to do about value i, not a number; None if the row seems to blame."""
+        return self._remedy_of_text(values, i)
 
-        In the first row it is the column rather than the row.
-        """
+    def _remedy_of_text(self, values: list[Any], i: int) -> str | None:
+        """Return how to leave columns of text out; None after the first row, which is to blame."""
         if self._had_good_row:
             return None
         words = [
@@ -178,8 +184,7 @@ class DelimitedReader(_TextReader):
     formats = (("csv", ".csv"), ("tsv", ".tsv"))
     _numeric = (str,)
 
-    def _open(self) -> None:
-        super()._open()
+    def _find_columns(self) -> None:
         self._delimiter = self.options.delimiter or ("\t" if self.options.format == "tsv" else ",")
         line = self._first_line()
         if not line:
@@ -300,7 +305,7 @@ class DelimitedReader(_TextReader):
         other = "," if self.options.decimal == "." else "."
         if re.fullmatch(rf"\s*[-+]?\d*{re.escape(other)}\d+(e[-+]?\d+)?\s*", values[i], re.I):
             return f"pass decimal={other!r}"
-        remedy = super()._remedy(values, i)
+        remedy = self._remedy_of_text(values, i)
         if remedy is None or self.feature_names is not None or self.options.header is False:
             return remedy
         return f"{remedy}, or pass header=True if the first line holds names"
@@ -312,8 +317,7 @@ class JsonReader(_TextReader):
     formats = (("jsonl", ".jsonl", ".ndjson"),)
     _numeric = (int, float)
 
-    def _open(self) -> None:
-        super()._open()
+    def _find_columns(self) -> None:
         bad_lines: list[bytes] = []
         while True:
             line = self._first_line()

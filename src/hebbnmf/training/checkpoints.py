@@ -1,14 +1,17 @@
-"""Checkpoints: where a training may write one, and that only one training does."""
+"""Checkpoints: where a training may write one, that only one training does, and how."""
 
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
+from typing import Any
 
+from hebbnmf.learner import warn_user
+from hebbnmf.persistence import save
 from hebbnmf.persistence.atomic import check_not_read, check_target, is_streamed, is_taken
 from hebbnmf.persistence.locks import locked
 
-__all__ = ["check_checkpoint", "hold_checkpoint"]
+__all__ = ["check_checkpoint", "hold_checkpoint", "store_checkpoint"]
 
 
 def check_checkpoint(
@@ -45,3 +48,11 @@ def hold_checkpoint(
         # Another training may have written it since, and ended.
         check_checkpoint(path, inputs, is_new=is_new, force=force)
         yield
+
+
+def store_checkpoint(model: Any, path: str | PathLike[str], **parts: Any) -> None:
+    """Save a model, or warn: a full disk may have room again, and the model is in memory."""
+    try:
+        save(model, path, **parts)
+    except OSError as error:
+        warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)

@@ -13,20 +13,27 @@ from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
-from hebbnmf.learner import Learner, LearnerState, check_rows, warn_user
+from hebbnmf.learner import Learner, LearnerState, check_rows
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
-from hebbnmf.persistence import read_checkpoint, save
+from hebbnmf.persistence import read_checkpoint
 from hebbnmf.persistence.steps import Step
 from hebbnmf.pipeline import StreamPipeline
-from hebbnmf.preprocessing import RunningScaler, transform_rows, unnamed_rows
+from hebbnmf.preprocessing import (
+    PatchNormalizer,
+    RunningScaler,
+    ZCAWhitener,
+    transform_rows,
+    unnamed_rows,
+)
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 from hebbnmf.streams.stream import Position
-from hebbnmf.training.checkpoints import hold_checkpoint
+from hebbnmf.training.checkpoints import hold_checkpoint, store_checkpoint
 from hebbnmf.training.fingerprints import Fingerprint, find_position
 
 __all__ = ["resume", "train"]
@@ -39,6 +46,8 @@ _PIECE = 2048
 # Rows that are waited for, from a stream that gives less at a time, before the steps of a pipeline
 # are fitted to them.
 _FIRST_ROWS = 1000
+# Steps that take the mean off.
+_CENTRING = (StandardScaler, RunningScaler, PatchNormalizer, ZCAWhitener)
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 Trainable = OnlineEstimator | StreamPipeline
@@ -121,7 +130,8 @@ def train(
             is_kept = stream.is_at_start and not stream.follows_file
             fingerprint = Fingerprint(stream, [] if is_kept else None)
         kind = _PipelineRun if isinstance(model, StreamPipeline) else _Run
-        run = kind(model, stream, preprocessing, checkpoint, fingerprint)
+        n_before = None if position is None else position.get("n_before", 0)
+        run = kind(model, stream, preprocessing, checkpoint, fingerprint, n_before)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
@@ -189,6 +199,7 @@ def _learn_all(
             if on_rows is not None:
                 on_rows(rows)
             background.call(run.learn, rows).result()
+            run.warn_uncentred()
             if on_progress is not None:
                 on_progress(len(rows))
             if schedule.is_due(len(rows)):
@@ -262,9 +273,12 @@ class _Run:
     preprocessing: Sequence[Step]
     checkpoint: str | PathLike[str] | None
     fingerprint: Fingerprint
+    n_before: int | None  # samples that the model had seen before its training began; None if now
 
     def __post_init__(self) -> None:
         self._network = self._last_step()
+        if self.n_before is None:
+            self.n_before = self._network.n_samples_seen_ if self._has_begun() else 0
         self._names = self._feature_names()
         self._position = self.stream.position
         self._in_mid_chunk = self._is_given_up = False
@@ -272,6 +286,7 @@ class _Run:
         self._seconds = np.inf  # that the chunk before took
         self._lock = Lock()
         self._n_learned = self._n_unconverged = 0
+        self._taken: FloatArray  # by the network: its latest rows
         if self._has_begun():
             self._network.learner_.configure(self._network.check_parameters())
 
@@ -317,11 +332,20 @@ class _Run:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
             steps = self.preprocessing
-            position = {**self._position, "source": self.fingerprint.stored()}
-            try:
-                save(self.model, self.checkpoint, preprocessing=steps, position=position)
-            except OSError as error:  # a full disk may have room again, and the model is here
-                warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)
+            position = {
+                **self._position,
+                "source": self.fingerprint.stored(),
+                "n_before": self.n_before,
+            }
+            store_checkpoint(self.model, self.checkpoint, preprocessing=steps, position=position)
+
+    def warn_uncentred(self) -> None:
+        """Warn of a mean that hides what tells samples apart, as soon as there are enough of them.
+
+        Not behind a step that takes it off: the first samples of sorted data have another.
+        """
+        if not any(isinstance(step, _CENTRING) for step in self._steps()):
+            self._network.learner_.warn_uncentred(self._taken)
 
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
@@ -331,6 +355,9 @@ class _Run:
 
     def _last_step(self) -> OnlineEstimator:
         return self.model
+
+    def _steps(self) -> Sequence[Step]:
+        return self.preprocessing
 
     def _next_chunk(self) -> FloatArray | None:
         return next(self.stream, None)
@@ -368,10 +395,14 @@ class _Run:
 
     def _learn(self, rows: FloatArray) -> Responses:
         """Learn rows; return their labels, and how many responses did not converge."""
+        self._taken = rows
         return self._network.learner_.learn(rows, keep=False)
 
     def _copy(self) -> Any:
         """Return copies of what a chunk changes."""
+        return self._network_state()
+
+    def _network_state(self) -> LearnerState | None:
         return self._network.learner_.state if self._has_begun() else None
 
     def _go_back(self) -> None:
@@ -403,8 +434,11 @@ class _PipelineRun(_Run):
             self.stream.require(first.n_features_in_, getattr(first, "feature_names_in_", None))
         return self.stream.feature_names
 
+    def _steps(self) -> Sequence[Step]:
+        return [step for _, step in self._head.steps]
+
     def _next_chunk(self) -> FloatArray | None:
-        chunk = super()._next_chunk()
+        chunk = next(self.stream, None)
         if chunk is not None and not self._has_begun() and self._wants_first_rows():
             return self._with_more(chunk)
         return chunk
@@ -427,8 +461,7 @@ class _PipelineRun(_Run):
 
     def _wants_first_rows(self) -> bool:
         """Return whether a step learns otherwise than row by row, from the first one on."""
-        steps = (step for _, step in self._head.steps)
-        return not all(isinstance(step, RunningScaler | OnlineEstimator) for step in steps)
+        return not all(isinstance(step, RunningScaler | OnlineEstimator) for step in self._steps())
 
     def _learn(self, rows: FloatArray) -> Responses:
         # Those of now: the model gets others if this chunk is given up.
@@ -441,13 +474,14 @@ class _PipelineRun(_Run):
             features = self._begun(network, _passed(head, rows[start : start + _PIECE]))
             if self._names is not None:
                 first.feature_names_in_ = np.array(self._names, dtype=object)
+            self._taken = features
             responses = network.learner_.learn(features, keep=False)
             labels.append(responses.labels)
             n_unconverged += responses.n_unconverged
         return Responses(np.empty((0, 0)), np.concatenate(labels), n_unconverged, [])
 
     def _copy(self) -> Any:
-        return [deepcopy(step) for _, step in self._head.steps], super()._copy()
+        return [deepcopy(step) for step in self._steps()], self._network_state()
 
     def _go_back(self) -> None:
         # The chunk in hand still changes the steps as they are: the model gets others.
