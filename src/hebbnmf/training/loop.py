@@ -42,6 +42,7 @@ _FIRST_ROWS = 1000
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 Trainable = OnlineEstimator | StreamPipeline
+Save = Callable[[str | PathLike[str]], None]
 
 
 def train(
@@ -56,6 +57,7 @@ def train(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     on_rows: Callable[[FloatArray], object] | None = None,
+    on_begin: Callable[[Save], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Trainable:
     """Learn a stream to its end, with checkpoints on the way.
@@ -93,6 +95,9 @@ def train(
     on_rows : callable, optional
         Called with the rows of each chunk before they are learned, as they come from
         ``preprocessing``, or from the stream into a pipeline.
+    on_begin : callable, optional
+        Called first, with a function that writes a checkpoint to any other file. That may be called
+        by any thread, but not between ``on_rows`` and ``on_progress``, while a chunk is learned.
     should_stop : callable, optional
         Asked before every chunk; the training ends there once it returns True.
 
@@ -122,6 +127,9 @@ def train(
             fingerprint = Fingerprint(stream, [] if is_kept else None)
         kind = _PipelineRun if isinstance(model, StreamPipeline) else _Run
         run = kind(model, stream, preprocessing, checkpoint, fingerprint)
+        if on_begin is not None:
+            run.may_be_saved = True
+            on_begin(run.save)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
@@ -264,6 +272,7 @@ class _Run:
     fingerprint: Fingerprint
 
     def __post_init__(self) -> None:
+        self.may_be_saved = self.checkpoint is not None
         self._network = self._last_step()
         self._names = self._feature_names()
         self._position = self.stream.position
@@ -296,7 +305,7 @@ class _Run:
                 return
             self._network.note(responses)
             self._position = self.stream.position
-            if self.checkpoint is not None:
+            if self.may_be_saved:
                 self.fingerprint.add(self._chunk, self._position["epoch"])
             self._in_mid_chunk = False
             self._n_learned += len(rows)
@@ -316,12 +325,15 @@ class _Run:
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
-            steps = self.preprocessing
-            position = {**self._position, "source": self.fingerprint.stored()}
             try:
-                save(self.model, self.checkpoint, preprocessing=steps, position=position)
+                self.save(self.checkpoint)
             except OSError as error:  # a full disk may have room again, and the model is here
                 warn_user(f"{error.filename}: {error.strerror}; training goes on.", UserWarning)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write model and position to a file from which the training can be resumed."""
+        position = {**self._position, "source": self.fingerprint.stored()}
+        save(self.model, path, preprocessing=self.preprocessing, position=position)
 
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
