@@ -6,9 +6,9 @@ import errno
 import secrets
 import socket
 import threading
-from importlib import resources
 from collections.abc import Callable
 from concurrent.futures import Future
+from importlib import resources
 from typing import TYPE_CHECKING, TypeVar
 
 from hebbnmf.live.exchange import Exchange

@@ -116,7 +116,7 @@ class LiveView:
         self._recent: deque[tuple[FloatArray, FloatArray]] = deque()
         self._n_recent = 0  # rows of these
         self._times: NDArray[np.float64] | None = None
-        self._save = self._save_model
+        self._save: Callable[[str], None] = self._save_model
         self._owns_checkpoint = False  # other files are not replaced
         self._has_ended = self._is_changed = False
         self._note = (0, "")  # the latest message to the reader of the page, numbered
