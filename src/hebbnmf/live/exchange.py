@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hebbnmf.engine.state import FloatArray, Rules, Weights
+from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
 
-__all__ = ["Exchange", "Order", "Snapshot"]
+__all__ = ["SHOWN_ROWS", "Exchange", "Order", "Snapshot"]
+
+# Latest samples that a page shows the responses to.
+SHOWN_ROWS = 2 * BLOCK
 
 # Orders that wait at most: a page that sends more than the learner obeys loses the oldest.
 _MOST_ORDERS = 64
@@ -29,22 +32,22 @@ class Snapshot(NamedTuple):
     rules: Rules
     n_samples: int
     chunks: list[tuple[FloatArray, FloatArray]]  # the latest rows, as read and as learned
-    n_rows: int  # as many of these rows, from the end, are shown
     clock: float | None  # the time of the last row by the clock of the source, in seconds
     taken: float  # when, by time.monotonic
     status: dict[str, Any]  # what the page is told of the learner; JSON
 
     def latest(self, *, prepared: bool) -> FloatArray:
         """Return the latest rows as the network learned them, or as they were read."""
-        return np.concatenate([pair[prepared] for pair in self.chunks])[-self.n_rows :]
+        return np.concatenate([pair[prepared] for pair in self.chunks])[-SHOWN_ROWS:]
 
 
 class Exchange:
     """A mailbox: the newest snapshot one way, orders and the wish for another one the other way."""
 
     def __init__(self) -> None:
+        self.is_called = False  # whether a page wants anything: the learner looks at no more
         self.is_asked = False  # whether a page waits for a snapshot
-        self.orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
+        self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
         self.snapshot: Snapshot | None = None
         self.number = 0  # of the snapshot
         self.hello: dict[str, Any] = {}  # what a page is told first, and when it changes; JSON
@@ -59,18 +62,20 @@ class Exchange:
 
     def ask(self) -> None:
         """Ask for a snapshot."""
-        self.is_asked = True
+        self.is_asked = self.is_called = True
         self._call.set()
 
     def order(self, order: Order) -> None:
         """Give an order."""
-        self.orders.append(order)
+        self._orders.append(order)
+        self.is_called = True
         self._call.set()
 
     def take_orders(self) -> Iterator[Order]:
         """Yield the orders that have come, oldest first."""
-        while self.orders:
-            yield self.orders.popleft()
+        self.is_called = False  # before they are taken: one that comes now calls again
+        while self._orders:
+            yield self._orders.popleft()
 
     def show(self, snapshot: Snapshot) -> None:
         """Hand over a snapshot."""

@@ -29,8 +29,8 @@ _MOST_WEIGHTS = 2**20
 # Samples that are kept for each unit, seconds between looks for better ones, and how fast their
 # activities fade, a look: the unit that a sample excited most a minute ago has learned since.
 _FAVOURITES = 8
-_LOOK_SECONDS = 0.25
-_FADING = 0.97
+_LOOK_SECONDS = 0.5
+_FADING = 0.94
 # Seconds over which the speed is measured.
 _SPEED_SECONDS = 2.0
 

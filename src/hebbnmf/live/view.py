@@ -2,20 +2,19 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.compiling import watch_compiler
 from hebbnmf.engine.state import BLOCK, FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.live.exchange import Exchange, Order, Snapshot
+from hebbnmf.live.exchange import SHOWN_ROWS, Exchange, Order, Snapshot
 from hebbnmf.live.pace import Pace
 from hebbnmf.live.server import Server
 from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, optional
@@ -27,8 +26,8 @@ from hebbnmf.training import train
 
 __all__ = ["LiveView"]
 
-# Latest samples that a page shows the responses to.
-_SHOWN_ROWS = 2 * BLOCK
+# Chunks that are kept, beside twice those that are shown, until the older ones are dropped.
+_MORE_CHUNKS = 8
 # Longest sleep without a look at signals, in seconds.
 _NAP = 0.1
 _SHAPE = optional(
@@ -113,12 +112,14 @@ class LiveView:
         self._exchange = Exchange()
         self._server = Server(self._exchange, host, port)
         self._shape = shape
-        self._recent: deque[tuple[FloatArray, FloatArray]] = deque()
-        self._n_recent = 0  # rows of these
-        self._times: NDArray[np.float64] | None = None
+        self._stream: Stream | None = None
+        self._recent: list[tuple[FloatArray, FloatArray]] = []  # chunks, as read and as learned
+        self._most_recent = _MORE_CHUNKS
         self._save: Callable[[str], None] = self._save_model
         self._owns_checkpoint = False  # other files are not replaced
-        self._has_ended = self._is_changed = False
+        self._has_ended = False
+        self._n_shown = 0  # samples that the snapshot before has learned
+        self._is_changed = False  # otherwise than by learning
         self._note = (0, "")  # the latest message to the reader of the page, numbered
         # Whoever attends to the page holds the desk, and nobody does while a chunk is learned.
         self._is_learning = False
@@ -187,19 +188,10 @@ class LiveView:
         steps = list(preprocessing)
         self._describe(stream.n_features, stream.feature_names, steps)
         self._owns_checkpoint |= options.get("checkpoint") == self._checkpoint
-        rows: FloatArray
+        self._stream = stream
 
         def take_save(save: Callable[[str], None]) -> None:
             self._save = save
-
-        def begin(prepared: FloatArray) -> None:
-            nonlocal rows
-            rows = prepared
-            self._begin_chunk()
-
-        def end(_n_rows: int) -> None:
-            self._times = stream.times
-            self._end_chunk(stream.last_chunk, rows)
 
         try:
             # The other cores are the browser's: small products on all of them crawl next to it.
@@ -209,8 +201,8 @@ class LiveView:
                     stream,
                     preprocessing=steps,
                     on_begin=take_save,
-                    on_rows=begin,
-                    on_progress=end,
+                    on_rows=self._begin_chunk,
+                    on_progress=self._end_chunk,
                     **options,
                 )
         except BaseException:
@@ -237,15 +229,15 @@ class LiveView:
         rows = np.array(X, ndmin=2)  # a copy: the caller may use its array again
         names = getattr(X, "columns", None)
         self._describe(rows.shape[1], None if names is None else list(map(str, names)), [])
-        self._save = self._save_model
+        self._save, self._stream = self._save_model, None
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            self._begin_chunk()
+            self._begin_chunk(rows[part])
             try:
                 self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
             finally:
                 self._is_learning = False
-            self._end_chunk(rows[part], rows[part])
+            self._end_chunk(len(rows[part]))
         return self
 
     def resume(self) -> None:
@@ -278,29 +270,38 @@ class LiveView:
         self._server.undone = steps if self._shape else []
         self._exchange.tell(n_features=n_features, names=names)
 
-    def _begin_chunk(self) -> None:
+    def _begin_chunk(self, rows: FloatArray) -> None:
         """Wait as long as the pace asks, then let nobody touch the model."""
+        # This and the next run for every chunk: a microsecond may be a percent of its time.
         if not self._pace.is_free:
             self._pace.wait()
+        self._rows = rows
         self._is_learning = True
         if self._desk.locked():
             with self._desk:
                 pass
 
-    def _end_chunk(self, chunk: FloatArray, rows: FloatArray) -> None:
+    def _end_chunk(self, n_rows: int) -> None:
         """Note a chunk that was learned, and attend to the page if it has called meanwhile."""
-        recent = self._recent
-        recent.append((chunk, rows))
-        self._n_recent += len(rows)
-        while self._n_recent - len(recent[0][1]) >= _SHOWN_ROWS:
-            self._n_recent -= len(recent.popleft()[1])
-        self._is_changed = True
+        rows, stream = self._rows, self._stream
+        self._recent.append((rows if stream is None else stream.last_chunk, rows))
+        if len(self._recent) > self._most_recent:
+            self._forget()
         # First this: a call that comes now is seen here, or by the other thread.
         self._is_learning = False
-        if self._exchange.is_asked or self._exchange.orders:
+        if self._exchange.is_called:
             self._attend()
         if not self._pace.is_free:
-            self._pace.count(len(rows))
+            self._pace.count(n_rows)
+
+    def _forget(self) -> None:
+        """Drop chunks that are shown no longer."""
+        n_rows, start = 0, len(self._recent)
+        while n_rows < SHOWN_ROWS and start:
+            start -= 1
+            n_rows += len(self._recent[start][1])
+        self._recent = self._recent[start:]
+        self._most_recent = 2 * len(self._recent) + _MORE_CHUNKS
 
     def _attend_to_calls(self) -> None:
         """Attend to the page whenever it calls, in a thread of its own, unless a chunk is learned.
@@ -319,8 +320,10 @@ class LiveView:
                 self._obey(order)
                 self._is_changed = True
                 self._report()
-            if self._is_changed and (self._exchange.is_asked or self._has_ended):
+            if self._exchange.is_asked and self._has_news():
                 self._show()
+            elif self._exchange.is_asked:
+                self._exchange.is_called = True  # there will be something after the next chunk
 
     def _obey(self, order: Order) -> None:
         if order.name in _LIVE_SETTINGS:
@@ -392,20 +395,27 @@ class LiveView:
     def _note_compiled(self) -> None:
         self._exchange.tell(compiling=None)
 
+    def _has_news(self) -> bool:
+        """Return whether a new snapshot would show anything new."""
+        return bool(self._recent) and (
+            self._is_changed or self.model.learner_.network.n_samples != self._n_shown
+        )
+
     def _show(self) -> None:
         """Hand over a snapshot, if anything was learned."""
         if not self._recent:
             return
+        self._forget()
         network = self.model.learner_.network
-        self._is_changed = False
+        times = None if self._stream is None else self._stream.times
+        self._n_shown, self._is_changed = network.n_samples, False
         self._exchange.show(
             Snapshot(
                 network.state,
                 network.rules,
                 network.n_samples,
                 list(self._recent),
-                min(self._n_recent, _SHOWN_ROWS),
-                None if self._times is None else float(self._times[-1]),
+                None if times is None else float(times[-1]),
                 time.monotonic(),
                 self._status(),
             )
