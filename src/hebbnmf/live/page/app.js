@@ -75,7 +75,7 @@ function showNote([number, text]) {
 
 function showCompiling() {
   const seconds = scene.compiling;
-  $("compiling").textContent = seconds === null ? "" : `compiling, once only: ${seconds} s`;
+  $("compiling").textContent = seconds === null ? "" : `(compiling, once only: ${seconds} s)`;
   if (seconds !== null && !scene.frame) dirty = true;
 }
 setInterval(showCompiling, 1000);
