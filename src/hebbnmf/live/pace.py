@@ -70,12 +70,18 @@ class Pace:
         self._n_steps += 1
         self._change()
 
-    def wait(self) -> None:
-        """Wait until the next chunk may be learned."""
+    def take(self) -> bool:
+        """Return whether a chunk may be learned now, which uses up one step."""
         with self._changed:
-            while (seconds := self._due - time.monotonic()) > 0 or self._has_to_stay():
-                self._changed.wait(min(seconds, _NAP) if seconds > 0 else _NAP)
-            self._n_steps = max(self._n_steps - 1, 0)
+            may_go = self._seconds() <= 0
+            self._n_steps -= may_go and self._n_steps > 0
+        return may_go
+
+    def wait(self) -> None:
+        """Wait until a chunk may be learned."""
+        with self._changed:
+            while (seconds := self._seconds()) > 0:
+                self._changed.wait(min(seconds, _NAP))
 
     def count(self, n_samples: int) -> None:
         """Count a chunk that was learned."""
@@ -85,8 +91,10 @@ class Pace:
         self._due = max(self._due + seconds, time.monotonic())
         self._change()
 
-    def _has_to_stay(self) -> bool:
-        return self._is_paused and not self._n_steps
+    def _seconds(self) -> float:
+        """Return the seconds until the next chunk."""
+        has_to_stay = self._is_paused and not self._n_steps
+        return float("inf") if has_to_stay else self._due - time.monotonic()
 
     def _change(self) -> None:
         with self._changed:

@@ -273,13 +273,20 @@ class LiveView:
     def _begin_chunk(self, rows: FloatArray) -> None:
         """Wait as long as the pace asks, then let nobody touch the model."""
         # This and the next run for every chunk: a microsecond may be a percent of its time.
-        if not self._pace.is_free:
-            self._pace.wait()
         self._rows = rows
         self._is_learning = True
-        if self._desk.locked():
-            with self._desk:
+        if self._desk.locked() or not self._pace.is_free:
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        while True:
+            self._is_learning = True
+            with self._desk:  # no order is obeyed from here on
                 pass
+            if self._pace.is_free or self._pace.take():
+                return
+            self._is_learning = False
+            self._pace.wait()
 
     def _end_chunk(self, n_rows: int) -> None:
         """Note a chunk that was learned, and attend to the page if it has called meanwhile."""
