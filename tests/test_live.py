@@ -22,7 +22,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlinePCA, OnlineSNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
@@ -400,6 +400,11 @@ def test_bad_parameters_are_refused(parameters, message):
         LiveView(new_model(), **parameters)
 
 
+def test_models_that_the_page_cannot_show_are_refused():
+    with pytest.raises(TypeError, match="OnlinePCA cannot be shown: the page shows"):
+        LiveView(OnlinePCA(2))
+
+
 def test_a_shape_that_does_not_suit_the_samples_is_refused(X):
     with (
         LiveView(new_model(), shape=(5, 5), port=0) as view,
@@ -666,6 +671,7 @@ def test_a_signal_ends_the_command_while_nothing_comes(X, tmp_path, is_paused):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["x.npy", "--model", "pca"], "the page shows the network of --model snmf alone"),
         (["x.npy", "--shape", "16"], "'16' is not a height and a width"),
         (["x.npy", "--resume"], "--resume needs --checkpoint"),
         (["lsl:name=x", "--whiten"], "lsl:name=x can be read only once"),

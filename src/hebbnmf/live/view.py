@@ -103,6 +103,11 @@ class LiveView:
         host: str = "127.0.0.1",
         port: int = 8642,
     ) -> None:
+        if not isinstance(model, OnlineSNMF):
+            raise TypeError(
+                f"{type(model).__name__} cannot be shown: the page shows networks of non-negative "
+                "units alone; give an OnlineSNMF."
+            )
         check_parameter("shape", shape, _SHAPE)
         check_parameter("speed", speed, optional(POSITIVE))
         check_parameter("port", port, _PORT)
