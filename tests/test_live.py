@@ -106,7 +106,7 @@ def new_model(**parameters):
 
 
 @contextlib.contextmanager
-def in_thread(function):
+def in_thread(function, view):
     """Run a function beside the learner, and raise what it raises."""
     errors = []
 
@@ -115,6 +115,7 @@ def in_thread(function):
             function()
         except BaseException as error:
             errors.append(error)
+            view.resume()  # or the learner waits for ever
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -142,7 +143,7 @@ def test_a_page_that_pauses_and_steps_changes_no_bit(X):
                 page.send("set", ["speed", None])
                 page.until(lambda f: f["n_samples"] == len(X))
 
-        with in_thread(watch):
+        with in_thread(watch, view):
             view.train(opened(X))
             view.end()
     assert_same_model(model, plain)
@@ -229,7 +230,7 @@ def test_sliders_change_the_model_and_bad_values_are_refused(X):
                 page.until(lambda f: f["settings"]["rank_penalty"] == "auto")
                 page.send("set", ["speed", None])
 
-        with in_thread(turn) as thread:
+        with in_thread(turn, view) as thread:
             seed = 0
             while thread.is_alive():
                 view.partial_fit(make_sparse_sources(BLOCK, 12, random_state=seed))
@@ -252,7 +253,7 @@ def test_a_checkpoint_saved_from_the_page_is_resumed_to_the_same_weights(X, tmp_
                 assert note == f"Saved to {path}."
                 page.send("set", ["speed", None])
 
-        with in_thread(save):
+        with in_thread(save, view):
             view.train(opened(X))
     n_seen = read_checkpoint(path).model.n_samples_seen_
     assert 2 * BLOCK <= n_seen < len(X)
@@ -305,7 +306,7 @@ def test_controls_act_while_the_source_is_silent(X, tmp_path):
                 assert page.frame()["n_samples"] == 2 * BLOCK
             source.is_over.set()
 
-        with in_thread(play):
+        with in_thread(play, view):
             view.train(open_stream(source, chunk_bytes=1))
     assert read_checkpoint(path).model.n_samples_seen_ == 2 * BLOCK
 
@@ -352,7 +353,7 @@ def test_saving_replaces_no_file_that_is_not_its_own(X, tmp_path):
                 assert note.startswith(f"Not saved: {path} exists")
                 page.send("set", ["speed", None])
 
-        with in_thread(save):
+        with in_thread(save, view):
             view.train(opened(X))
     assert path.read_bytes() == b"precious"
 
@@ -577,7 +578,7 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
                 assert page.frame()["n_samples"] > 0
                 page.send("set", ["speed", None])
 
-        with in_thread(attack):
+        with in_thread(attack, view):
             view.train(opened(X))
     assert len(attempts) >= 100
     assert_same_model(model, plain)
