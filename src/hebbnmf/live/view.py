@@ -214,8 +214,7 @@ class LiveView:
             self._save = self._save_model  # part of a chunk may be learned
             raise
         finally:
-            self._is_learning = False
-            self._attend()
+            self._release()
 
     def partial_fit(self, X: ArrayLike) -> Self:
         """Let the model learn a chunk, and show it: for a loop of your own.
@@ -240,8 +239,9 @@ class LiveView:
             self._begin_chunk(rows[part])
             try:
                 self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
-            finally:
-                self._is_learning = False
+            except BaseException:
+                self._release()
+                raise
             self._end_chunk(len(rows[part]))
         return self
 
@@ -290,7 +290,7 @@ class LiveView:
                 pass
             if self._pace.is_free or self._pace.take():
                 return
-            self._is_learning = False
+            self._release()
             self._pace.wait()
 
     def _end_chunk(self, n_rows: int) -> None:
@@ -299,12 +299,16 @@ class LiveView:
         self._recent.append((rows if stream is None else stream.last_chunk, rows))
         if len(self._recent) > self._most_recent:
             self._forget()
-        # First this: a call that comes now is seen here, or by the other thread.
+        self._release()
+        if not self._pace.is_free:
+            self._pace.count(n_rows)
+
+    def _release(self) -> None:
+        """Let the model be touched again, and attend to the page if it has called meanwhile."""
+        # In this order: a call that comes now is seen here, or by the other thread.
         self._is_learning = False
         if self._exchange.is_called:
             self._attend()
-        if not self._pace.is_free:
-            self._pace.count(n_rows)
 
     def _forget(self) -> None:
         """Drop chunks that are shown no longer."""
