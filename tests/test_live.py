@@ -133,6 +133,7 @@ def test_a_page_that_pauses_and_steps_changes_no_bit(X):
 
         def watch():
             with Page(view.url) as page:
+                page.frame()  # a learner that is paused before the first sample has none to show
                 page.send("do", "pause")
                 paused = page.until(lambda f: f["state"] == "paused")
                 n_seen = paused["n_samples"]
