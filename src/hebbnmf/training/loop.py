@@ -43,7 +43,6 @@ _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) an
 
 Trainable = OnlineEstimator | StreamPipeline
 Save = Callable[[str | PathLike[str]], None]
-_Call = tuple[Future[None], Callable[[], None], Callable[[], None] | None]
 
 
 def train(
@@ -197,7 +196,7 @@ def _learn_all(
                 break
             if on_rows is not None:
                 on_rows(rows)
-            background.call(run.learn, rows, then=run.digest).result()
+            background.call(run.learn, rows).result()
             if on_progress is not None:
                 on_progress(len(rows))
             if schedule.is_due(len(rows)):
@@ -216,15 +215,13 @@ class _Background:
     """Calls functions in turn, in a thread that does not keep the process from its end."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[None], Callable[[], None]] | None] = SimpleQueue()
         Thread(target=self._work, daemon=True).start()
 
-    def call(
-        self, function: Callable[..., None], *args: Any, then: Callable[[], None] | None = None
-    ) -> "Future[None]":
-        """Call a function after those before it, and then another one that nobody waits for."""
+    def call(self, function: Callable[..., None], *args: Any) -> "Future[None]":
+        """Call a function after those before it."""
         future: Future[None] = Future()
-        self._calls.put((future, partial(function, *args), then))
+        self._calls.put((future, partial(function, *args)))
         return future
 
     def close(self) -> None:
@@ -233,14 +230,12 @@ class _Background:
 
     def _work(self) -> None:
         while (item := self._calls.get()) is not None:
-            future, call, then = item
+            future, call = item
             try:
                 call()
                 future.set_result(None)
             except BaseException as error:
                 future.set_exception(error)
-            if then is not None:
-                then()
 
 
 class _Schedule:
@@ -282,7 +277,6 @@ class _Run:
         self._names = self._feature_names()
         self._position = self.stream.position
         self._in_mid_chunk = self._is_given_up = False
-        self._undigested: tuple[FloatArray, int] | None = None
         self._before: Any = None
         self._seconds = np.inf  # that the chunk before took
         self._lock = Lock()
@@ -312,17 +306,11 @@ class _Run:
             self._network.note(responses)
             self._position = self.stream.position
             if self.may_be_saved:
-                self._undigested = self._chunk, self._position["epoch"]
+                self.fingerprint.add(self._chunk, self._position["epoch"])
             self._in_mid_chunk = False
             self._n_learned += len(rows)
             self._n_unconverged += responses.n_unconverged
             self._seconds = time.monotonic() - start
-
-    def digest(self) -> None:
-        """Add the chunk just learned to the fingerprint, while the next one is read."""
-        if self._undigested is not None:
-            self.fingerprint.add(*self._undigested)
-            self._undigested = None
 
     def end(self, background: _Background) -> None:
         """Write the last checkpoint, after the chunk in hand, or before it if that takes long."""
@@ -344,8 +332,6 @@ class _Run:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write model and position to a file from which the training can be resumed."""
-        while self._undigested is not None:
-            time.sleep(1e-4)
         position = {**self._position, "source": self.fingerprint.stored()}
         save(self.model, path, preprocessing=self.preprocessing, position=position)
 
