@@ -1,14 +1,20 @@
-"""What the live page costs the learner: no page open, and one.
+"""What the live page costs the learner, no page open and one, and how long Ctrl-C takes.
 
 Run with ``python -m benchmarks.live``; it prints the seconds of training under a view over those of
 training alone, by the clock on the wall and by the processor time of the whole process. All three
 in turn, on natural patches and on points in the plane. The page is a client in a process of its own
-that asks for the next frame as soon as it has one.
+that asks for the next frame as soon as it has one. Then the seconds from Ctrl-C to the end of
+``hebbnmf live demo``, with a page open and a checkpoint to write.
 """
 
 import multiprocessing
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from copy import deepcopy
+from pathlib import Path
 
 import click
 import numpy as np
@@ -29,15 +35,14 @@ def watch(urls, frames):
     """Be a page: watch one training after the other, and put how many frames came of each."""
     while (url := urls.get()) is not None:
         n_frames = 0
-        origin = "/".join(url.split("/")[:3])
-        address = url.replace("http", "ws") + "socket"
         try:
-            with connect(address, origin=origin, max_size=None, compression=None) as socket:
+            with opened_page(url) as socket:
                 socket.recv()
                 frames.put(0)
                 while True:
                     socket.send('{"ready": true}')
-                    socket.recv()
+                    while isinstance(socket.recv(), str):
+                        pass
                     n_frames += 1
         except ConnectionClosed:
             frames.put(n_frames)
@@ -66,6 +71,35 @@ def time_learning(model, opened, steps, shape, rounds, urls, frames):
                 rates.append(frames.get() / wall[name][-1])
     as_arrays = [{name: np.array(v) for name, v in each.items()} for each in (wall, processor)]
     return *as_arrays, float(np.median(rates))
+
+
+def time_interrupt(folder):
+    """Return the seconds from Ctrl-C until the process of the demo has ended."""
+    command = [sys.executable, "-m", "hebbnmf.cli", "live", "demo", "--no-browser", "--port", "0"]
+    checkpoint = Path(folder, "part.npz")
+    with (
+        subprocess.Popen(
+            [*command, "--checkpoint", checkpoint, "--force"], stderr=subprocess.PIPE, text=True
+        ) as process,
+        opened_page(process.stderr.readline().split()[-1]) as socket,
+    ):
+        for _ in range(20):
+            socket.send('{"ready": true}')
+            while isinstance(socket.recv(), str):
+                pass
+        start = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        seconds = time.perf_counter() - start
+        assert checkpoint.exists()
+    return seconds
+
+
+def opened_page(url):
+    """Open the socket of a page."""
+    origin = "/".join(url.split("/")[:3])
+    address = url.replace("http", "ws") + "socket"
+    return connect(address, origin=origin, max_size=None, compression=None)
 
 
 def workloads(n_samples):
@@ -104,6 +138,9 @@ def main(rounds, samples):
             )
     urls.put(None)
     page.join()
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = [time_interrupt(folder) for _ in range(rounds)]
+    click.echo(f"Ctrl-C: {np.median(seconds):.2f} s, at most {max(seconds):.2f}")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +22,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from equality import assert_same_model
-from hebbnmf import OnlineSNMF
+from hebbnmf import OnlinePCA, OnlineSNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
@@ -28,7 +30,7 @@ from hebbnmf.live import LiveView
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
 from hebbnmf.persistence import load, read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
-from hebbnmf.streams import open_stream
+from hebbnmf.streams import StreamError, open_stream
 from hebbnmf.training import resume, train
 
 SHAPE = (3, 4)
@@ -61,6 +63,12 @@ class Page:
         while isinstance(data := self.receive(), str):
             self.hello = json.loads(data)
         return unpack(data)
+
+    def told(self, condition):
+        """Wait for facts about which this holds."""
+        while not condition(self.hello):
+            self.hello = json.loads(self.receive())
+        return self.hello
 
     def until(self, condition):
         while not condition(frame := self.frame()):
@@ -98,7 +106,7 @@ def new_model(**parameters):
 
 
 @contextlib.contextmanager
-def in_thread(function):
+def in_thread(function, view):
     """Run a function beside the learner, and raise what it raises."""
     errors = []
 
@@ -107,6 +115,7 @@ def in_thread(function):
             function()
         except BaseException as error:
             errors.append(error)
+            view.resume()  # or the learner waits for ever
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -124,17 +133,20 @@ def test_a_page_that_pauses_and_steps_changes_no_bit(X):
 
         def watch():
             with Page(view.url) as page:
+                page.frame()  # a learner that is paused before the first sample has none to show
                 page.send("do", "pause")
                 paused = page.until(lambda f: f["state"] == "paused")
-                page.send("do", "step")
-                stepped = page.until(lambda f: f["n_samples"] > paused["n_samples"])
-                assert stepped["n_samples"] == paused["n_samples"] + BLOCK
-                assert stepped["state"] == "paused"
+                n_seen = paused["n_samples"]
+                for _ in range(10):
+                    page.send("do", "step")
+                    stepped = page.until(lambda f, n=n_seen: f["n_samples"] > n)
+                    n_seen += BLOCK
+                    assert (stepped["n_samples"], stepped["state"]) == (n_seen, "paused")
                 page.send("do", "resume")
                 page.send("set", ["speed", None])
                 page.until(lambda f: f["n_samples"] == len(X))
 
-        with in_thread(watch):
+        with in_thread(watch, view):
             view.train(opened(X))
             view.end()
     assert_same_model(model, plain)
@@ -221,7 +233,7 @@ def test_sliders_change_the_model_and_bad_values_are_refused(X):
                 page.until(lambda f: f["settings"]["rank_penalty"] == "auto")
                 page.send("set", ["speed", None])
 
-        with in_thread(turn) as thread:
+        with in_thread(turn, view) as thread:
             seed = 0
             while thread.is_alive():
                 view.partial_fit(make_sparse_sources(BLOCK, 12, random_state=seed))
@@ -244,11 +256,91 @@ def test_a_checkpoint_saved_from_the_page_is_resumed_to_the_same_weights(X, tmp_
                 assert note == f"Saved to {path}."
                 page.send("set", ["speed", None])
 
-        with in_thread(save):
+        with in_thread(save, view):
             view.train(opened(X))
     n_seen = read_checkpoint(path).model.n_samples_seen_
     assert 2 * BLOCK <= n_seen < len(X)
     assert_same_model(resume(path, opened(X)), whole)
+
+
+def test_a_checkpoint_saved_from_the_page_knows_the_rows_that_were_learned(X, tmp_path):
+    path = tmp_path / "saved.npz"
+    with LiveView(new_model(), checkpoint=path, port=0) as view:
+        view.train(opened(X, limit=5 * BLOCK))
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.until(lambda f: f["note"][1].startswith("Saved"))
+    with pytest.raises(StreamError, match="not as it was when the checkpoint was written"):
+        resume(path, opened(X[::-1].copy()))
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
+class Silent:
+    """Chunks of rows, and then nothing until the end is told, as from a source that is silent."""
+
+    def __init__(self, *chunks):
+        self._chunks, self.is_over = chunks, threading.Event()
+
+    def __iter__(self):
+        yield from self._chunks
+        assert self.is_over.wait(60)
+
+
+def test_controls_act_while_the_source_is_silent(X, tmp_path):
+    path, source = tmp_path / "saved.npz", Silent(X[: 2 * BLOCK])
+    model = new_model()
+    with LiveView(model, checkpoint=path, port=0) as view:
+
+        def play():
+            with Page(view.url) as page:
+                page.until(lambda f: f["n_samples"] == 2 * BLOCK)
+                page.send("do", "pause")
+                page.until(lambda f: f["state"] == "paused")
+                page.send("set", ["memory", 0.25])
+                page.until(lambda f: f["settings"]["memory"] == 0.25)
+                assert model.learner_.settings.memory == 0.25
+                page.send("do", "save")
+                page.until(lambda f: f["note"][1] == f"Saved to {path}.")
+                page.send("do", "step")
+                page.send("do", "resume")
+                page.until(lambda f: f["state"] == "learning")
+            # A page that comes later sees the latest state too.
+            with Page(view.url) as page:
+                assert page.frame()["n_samples"] == 2 * BLOCK
+            source.is_over.set()
+
+        with in_thread(play, view):
+            view.train(open_stream(source, chunk_bytes=1))
+    assert read_checkpoint(path).model.n_samples_seen_ == 2 * BLOCK
+
+
+def test_controls_act_before_the_first_sample(X, tmp_path):
+    model, checkpoint = new_model(), tmp_path / "saved.npz"
+    with LiveView(model, checkpoint=checkpoint, port=0) as view, Page(view.url) as page:
+        assert page.hello["state"] == "waiting"
+        page.send("do", "pause")
+        page.told(lambda hello: hello["state"] == "paused")
+        page.send("set", ["memory", 0.25])
+        page.told(lambda hello: hello["settings"]["memory"] == 0.25)
+        page.send("do", "save")
+        page.told(lambda hello: hello["note"][1] == "Not saved: nothing is learned yet.")
+        page.send("do", "step")
+        view.partial_fit(X[:BLOCK])
+        assert page.frame()["state"] == "paused"
+    assert model.learner_.settings.memory == 0.25
+    assert not checkpoint.exists()
+
+
+def test_the_page_is_told_that_kernels_are_compiled():
+    @numba.njit
+    def kernel(x):
+        return x + 1
+
+    with LiveView(new_model(), port=0) as view, Page(view.url) as page:
+        assert page.hello["compiling"] is None
+        assert kernel(1) == 2
+        assert time.time() - 60 < page.told(lambda hello: hello["compiling"])["compiling"]
+        page.told(lambda hello: hello["compiling"] is None)
 
 
 def test_saving_replaces_no_file_that_is_not_its_own(X, tmp_path):
@@ -264,7 +356,7 @@ def test_saving_replaces_no_file_that_is_not_its_own(X, tmp_path):
                 assert note.startswith(f"Not saved: {path} exists")
                 page.send("set", ["speed", None])
 
-        with in_thread(save):
+        with in_thread(save, view):
             view.train(opened(X))
     assert path.read_bytes() == b"precious"
 
@@ -310,6 +402,11 @@ def test_points_of_the_plane_all_reach_the_page():
 def test_bad_parameters_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         LiveView(new_model(), **parameters)
+
+
+def test_models_that_the_page_cannot_show_are_refused():
+    with pytest.raises(TypeError, match="OnlinePCA cannot be shown: the page shows"):
+        LiveView(OnlinePCA(2))
 
 
 def test_a_shape_that_does_not_suit_the_samples_is_refused(X):
@@ -484,7 +581,7 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
                 assert page.frame()["n_samples"] > 0
                 page.send("set", ["speed", None])
 
-        with in_thread(attack):
+        with in_thread(attack, view):
             view.train(opened(X))
     assert len(attempts) >= 100
     assert_same_model(model, plain)
@@ -528,26 +625,57 @@ def test_a_public_view_answers_to_its_addresses_but_to_no_other_name():
 # The command.
 
 
+@contextlib.contextmanager
+def command(folder, *arguments):
+    """Run `hebbnmf live` with a checkpoint; yield the process and the address of its page."""
+    options = ["--no-browser", "--port", "0", "--checkpoint", "part.npz", "--n-components", "6"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "hebbnmf.cli", "live", *arguments, *options],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process, process.stderr.readline().split()[-1]
+
+
+def check_ended(process, folder, name):
+    assert process.wait(60) == 128 + signal.Signals[name]
+    assert "part.npz is written; --resume continues from it." in process.stderr.read()
+    return load(folder / "part.npz")
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_the_command_with_the_checkpoint_written(X, tmp_path, name):
     np.save(tmp_path / "x.npy", X)
-    command = [sys.executable, "-m", "hebbnmf.cli", "live", "x.npy", "--no-browser", "--port", "0"]
-    command += ["--checkpoint", "part.npz", "--speed", "400", "--n-components", "6"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    url = process.stderr.readline().split()[-1]
-    with Page(url) as page:
-        page.until(lambda f: f["n_samples"] >= BLOCK)
-    os.kill(process.pid, signal.Signals[name])
-    process.wait(60)
-    assert process.returncode == 128 + signal.Signals[name]
-    assert load(tmp_path / "part.npz").n_samples_seen_ % BLOCK == 0
-    assert "part.npz is written; --resume continues from it." in process.stderr.read()
-    process.stderr.close()
+    with command(tmp_path, "x.npy", "--speed", "400") as (process, url):
+        with Page(url) as page:
+            page.until(lambda f: f["n_samples"] >= BLOCK)
+        os.kill(process.pid, signal.Signals[name])
+        assert check_ended(process, tmp_path, name).n_samples_seen_ % BLOCK == 0
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_signal_ends_the_command_while_nothing_comes(X, tmp_path, is_paused):
+    with command(tmp_path, "-", "--watch") as (process, url):
+        np.savetxt(process.stdin, X[:BLOCK], delimiter=",")
+        process.stdin.flush()
+        with Page(url) as page:
+            page.until(lambda f: f["n_samples"] == BLOCK)
+            if is_paused:
+                page.send("do", "pause")
+                page.until(lambda f: f["state"] == "paused")
+                np.savetxt(process.stdin, X[:BLOCK], delimiter=",")  # read, but not learned
+                process.stdin.flush()
+            # A page that stays open keeps nobody waiting.
+            os.kill(process.pid, signal.SIGINT)
+            assert check_ended(process, tmp_path, "SIGINT").n_samples_seen_ == BLOCK
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["x.npy", "--model", "pca"], "the page shows the network of --model snmf alone"),
         (["x.npy", "--shape", "16"], "'16' is not a height and a width"),
         (["x.npy", "--resume"], "--resume needs --checkpoint"),
         (["lsl:name=x", "--whiten"], "lsl:name=x can be read only once"),

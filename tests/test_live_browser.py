@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import event
 
 from hebbnmf import OnlineSNMF
 from hebbnmf.datasets import make_sparse_sources
@@ -96,12 +97,20 @@ def wait_for_unit(page, unit):
     wait_for(page, f"document.getElementById('unit-title').textContent == 'Unit {unit}'")
 
 
+def wait_for_drawing(page):
+    """Wait until what came last is drawn."""
+    next_frame = "new Promise((done) => requestAnimationFrame(done))"
+    for _ in range(2):
+        page.evaluate(next_frame)
+
+
 def picture_of(page, name):
     return page.evaluate(f"document.getElementById('{name}').toDataURL()")
 
 
 def screenshot(page, name):
     OUT.mkdir(exist_ok=True)
+    wait_for_drawing(page)
     page.wait_for_timeout(300)
     page.screenshot(path=OUT / f"live-{name}.png")
 
@@ -117,7 +126,7 @@ def test_a_network_of_filters_grows_and_can_be_played_with(browser, patches):
         wait_for(page, "document.getElementById('n-units').textContent > 0")
         before = picture_of(page, "field")
         wait_for(page, "document.getElementById('n-units').textContent == 64")
-        assert picture_of(page, "field") != before
+        wait_until(lambda: picture_of(page, "field") != before)
         # A click shows a unit, and the unit that was clicked.
         assert not page.is_visible("#unit")
         page.click("#field", position={"x": 40, "y": 40})
@@ -134,6 +143,8 @@ def test_a_network_of_filters_grows_and_can_be_played_with(browser, patches):
         n_seen = model.n_samples_seen_
         page.click("#step")
         wait_until(lambda: model.n_samples_seen_ == n_seen + 72)
+        wait_for(page, f"document.getElementById('n-samples').textContent == '{n_seen + 72:,}'")
+        wait_for_drawing(page)
         # A click on a unit that inhibits the chosen one chooses that one; so do keys.
         wait_for(page, "document.querySelectorAll('.inhibitors button').length > 0")
         screenshot(page, "unit")
@@ -165,7 +176,8 @@ def test_the_page_can_be_taken_along_as_one_file(browser, patches, tmp_path):
         for chunk in patches[:20]:
             view.partial_fit(chunk)
         view.end()
-        wait_for(page, "document.getElementById('n-units').textContent == 16")
+        wait_for(page, "document.getElementById('state').dataset.state == 'ended'")
+        wait_for_drawing(page)
         with page.expect_download() as download:
             page.click("#snapshot")
         download.value.save_as(tmp_path / "hebbnmf.html")
@@ -185,6 +197,23 @@ def test_the_page_can_be_taken_along_as_one_file(browser, patches, tmp_path):
     assert page.evaluate("[...document.images].filter((i) => i.src && !i.naturalWidth).length") == 0
     screenshot(page, "snapshot")
     context.close()
+
+
+def test_before_the_first_sample_the_page_says_what_it_waits_for(browser):
+    with LiveView(OnlineSNMF(16), shape=SHAPE, port=0) as view, opened(browser, view) as page:
+        wait_for(page, "document.getElementById('state').dataset.state == 'waiting'")
+        before = picture_of(page, "field")
+        with event.trigger_event("numba:compile", data={}):
+            wait_for(page, "/: [1-9]/.test(document.getElementById('compiling').textContent)")
+            wait_until(lambda: picture_of(page, "field") != before)
+            screenshot(page, "compiling")
+        wait_for(page, "document.getElementById('compiling').textContent == ''")
+        page.click("#pause")
+        wait_for(page, "document.getElementById('state').dataset.state == 'paused'")
+        page.click("#save")
+        wait_for(
+            page, "document.getElementById('toast').textContent.startsWith('Not saved: nothing')"
+        )
 
 
 LOOKS = [(DESK, "dark", "desk"), (DESK, "light", "desk-light"), (PHONE, "dark", "phone")]

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from hebbnmf.cli.messages import say
 
@@ -15,31 +14,31 @@ _TEXT = "Compiling for this machine, which is done once and may take a minute ..
 @contextmanager
 def compile_notice(seconds: float = _SECONDS) -> Iterator[None]:
     """Say on standard error that kernels are being compiled, once that has taken some time."""
-    from numba.core import event
+    from hebbnmf.engine.compiling import watch_compiler
 
-    class Notice(event.Listener):
-        depth = 0  # kernels that a kernel calls are compiled within it
-        spent = 0.0
-        said = False
-
-        def on_start(self, _event: Any) -> None:
-            self.depth += 1
-            if self.depth == 1:
-                self.start = time.monotonic()
-                self.timer = threading.Timer(max(seconds - self.spent, 0), self.say)
-                self.timer.daemon = True
-                self.timer.start()
-
-        def on_end(self, _event: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0:
-                self.timer.cancel()
-                self.spent += time.monotonic() - self.start
-
-        def say(self) -> None:
-            if not self.said:
-                say(_TEXT, err=True)
-            self.said = True
-
-    with event.install_listener("numba:compile", Notice()):
+    notice = _Notice(seconds)
+    with watch_compiler(notice.start, notice.stop):
         yield
+
+
+class _Notice:
+    """A timer that runs while the compiler does."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._is_said = False
+
+    def start(self) -> None:
+        self._start = time.monotonic()
+        self._timer = threading.Timer(max(self._left, 0), self._say)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._left -= time.monotonic() - self._start
+
+    def _say(self) -> None:
+        if not self._is_said:
+            say(_TEXT, err=True)
+        self._is_said = True

@@ -125,14 +125,21 @@ def live(
             if output is not None and begin.model.__sklearn_is_fitted__():
                 save(begin.model, output, preprocessing=begin.steps)
                 say(f"{output}: {begin.model.n_components_} units", err=True)
-        if not interrupts.should_stop():
+        exit_code = interrupts.exit_code if interrupts.should_stop() else 0
+        if not exit_code:
             say("The stream has ended; the page stays until Ctrl-C.", err=True)
             with suppress(KeyboardInterrupt):
                 view.wait()
-            return
-    if o["checkpoint"] is not None:
+    if exit_code and o["checkpoint"] is not None:
         say(f"{o['checkpoint']} is written; --resume continues from it.", err=True)
-    ctx.exit(interrupts.exit_code)
+    _leave(exit_code)
+
+
+def _leave(exit_code: int) -> None:
+    """End the process at once: Python takes most of a second to take itself apart."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
 
 
 def _train(view: "LiveView", data: Any, begin: "Begin", o: Options, interrupts: Interrupts) -> None:

@@ -1,17 +1,18 @@
-"""Exchange: what passes between the thread that learns and the one that serves pages.
-
-The learner looks at one flag between chunks. Only when it is set does it copy its weights, and only
-then, or with orders to obey, does it take a lock that the other side holds for microseconds.
-"""
+"""Exchange: what passes between the threads that learn and attend and the one that serves pages."""
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from hebbnmf.engine.state import FloatArray, Rules, Weights
+import numpy as np
 
-__all__ = ["Exchange", "Order", "Snapshot"]
+from hebbnmf.engine.state import BLOCK, FloatArray, Rules, Weights
+
+__all__ = ["SHOWN_ROWS", "Exchange", "Order", "Snapshot"]
+
+# Latest samples that a page shows the responses to.
+SHOWN_ROWS = 2 * BLOCK
 
 # Orders that wait at most: a page that sends more than the learner obeys loses the oldest.
 _MOST_ORDERS = 64
@@ -30,64 +31,73 @@ class Snapshot(NamedTuple):
     weights: Weights
     rules: Rules
     n_samples: int
-    read: FloatArray  # the latest rows as they were read
-    rows: FloatArray  # and as the network learned them
+    chunks: list[tuple[FloatArray, FloatArray]]  # the latest rows, as read and as learned
     clock: float | None  # the time of the last row by the clock of the source, in seconds
     taken: float  # when, by time.monotonic
-    state: str  # "learning", "paused" or "ended"
-    settings: dict[str, float | str | None]  # those that a page can change
+    status: dict[str, Any]  # what the page is told of the learner; JSON
+
+    def latest(self, *, prepared: bool) -> FloatArray:
+        """Return the latest rows as the network learned them, or as they were read."""
+        return np.concatenate([pair[prepared] for pair in self.chunks])[-SHOWN_ROWS:]
 
 
 class Exchange:
-    """A mailbox between two threads: the newest snapshot one way, orders the other way."""
+    """A mailbox: the newest snapshot one way, orders and the wish for another one the other way."""
 
     def __init__(self) -> None:
+        self.is_called = False  # whether a page wants anything: the learner looks at no more
         self.is_asked = False  # whether a page waits for a snapshot
+        self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
         self.snapshot: Snapshot | None = None
         self.number = 0  # of the snapshot
-        self.note = (0, "")  # the latest message to the reader of the page, numbered
-        self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
-        self._arrival = threading.Condition()
+        self.hello: dict[str, Any] = {}  # what a page is told first, and when it changes; JSON
+        self.is_over = False
+        self._call = threading.Event()
+        self._telling = threading.Lock()
         self._on_news: Callable[[], object] = lambda: None
 
     def listen(self, on_news: Callable[[], object]) -> None:
-        """Call a function, from the learner's thread, whenever there is something to show."""
+        """Call a function, from any thread, whenever there is something to show."""
         self._on_news = on_news
 
     def ask(self) -> None:
-        """Ask the learner for a snapshot."""
-        with self._arrival:
-            self.is_asked = True
-            self._arrival.notify()
+        """Ask for a snapshot."""
+        self.is_asked = self.is_called = True
+        self._call.set()
 
     def order(self, order: Order) -> None:
-        """Give the learner an order."""
-        with self._arrival:
-            self._orders.append(order)
-            self._arrival.notify()
+        """Give an order."""
+        self._orders.append(order)
+        self.is_called = True
+        self._call.set()
 
-    def take_orders(self) -> Sequence[Order]:
-        """Return the orders that have come, oldest first; called by the learner."""
-        if not self._orders:
-            return ()
-        with self._arrival:
-            orders = tuple(self._orders)
-            self._orders.clear()
-        return orders
+    def take_orders(self) -> Iterator[Order]:
+        """Yield the orders that have come, oldest first."""
+        self.is_called = False  # before they are taken: one that comes now calls again
+        while self._orders:
+            yield self._orders.popleft()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Hand over a snapshot; called by the learner."""
+        """Hand over a snapshot."""
         self.is_asked = False
         self.snapshot = snapshot
         self.number += 1
         self._on_news()
 
-    def tell(self, text: str) -> None:
-        """Leave a message for the reader of the page; called by the learner."""
-        self.note = (self.note[0] + 1, text)
+    def tell(self, **facts: Any) -> None:
+        """Tell the pages more of what they are greeted with."""
+        with self._telling:
+            self.hello = self.hello | facts
+        self._on_news()
 
-    def wait(self, seconds: float, *, for_asking: bool) -> None:
-        """Wait until an order comes, or a page asks, or time is up; called by the learner."""
-        with self._arrival:
-            if not self._orders and not (for_asking and self.is_asked):
-                self._arrival.wait(seconds)
+    def calls(self) -> Iterator[None]:
+        """Wait for pages that ask or order something, again and again until `close`."""
+        while not self.is_over:
+            self._call.wait()
+            self._call.clear()
+            yield
+
+    def close(self) -> None:
+        """End `calls`."""
+        self.is_over = True
+        self._call.set()

@@ -29,8 +29,8 @@ _MOST_WEIGHTS = 2**20
 # Samples that are kept for each unit, seconds between looks for better ones, and how fast their
 # activities fade, a look: the unit that a sample excited most a minute ago has learned since.
 _FAVOURITES = 8
-_LOOK_SECONDS = 0.25
-_FADING = 0.97
+_LOOK_SECONDS = 0.5
+_FADING = 0.94
 # Seconds over which the speed is measured.
 _SPEED_SECONDS = 2.0
 
@@ -44,12 +44,12 @@ class Picture:
         self._header, self._arrays, self._favourites = header, arrays, favourites
         self._n_shown = len(arrays["births"])
 
-    def encode(self, unit: int | None, note: tuple[int, str]) -> bytes:
+    def encode(self, unit: int | None) -> bytes:
         """Return the frame for a page on which this unit is chosen."""
         arrays = self._arrays
         if unit is not None and unit < self._n_shown:
             arrays = arrays | self._favourites.of(unit)
-        return _pack(self._header | {"note": note, "unit": unit}, arrays)
+        return _pack(self._header | {"unit": unit}, arrays)
 
 
 class Painter:
@@ -66,7 +66,7 @@ class Painter:
         Steps are the preprocessing that filters and samples are shown without; none where they
         are shown as the network learns them.
         """
-        weights, rows = snapshot.weights, snapshot.rows
+        weights, rows = snapshot.weights, snapshot.latest(prepared=True)
         network = Network(rows.shape[1], snapshot.rules, rows.dtype)
         network.restore(weights, snapshot.n_samples)
         responses = network.respond(rows, n_jobs=1)
@@ -74,7 +74,7 @@ class Painter:
         shown = slice(min(n_units, _MOST_UNITS, max(1, _MOST_WEIGHTS // rows.shape[1])))
         features = slice(_MOST_FEATURES)
         Y = responses.Y[:, shown]
-        read = (snapshot.read if steps else rows)[:, features].astype(np.float32)
+        read = snapshot.latest(prepared=not steps)[:, features].astype(np.float32)
         if self._favourites is None:
             self._favourites = _Favourites(read.shape[1])
         if snapshot.taken >= self._next_look or Y.shape[1] > len(self._favourites):
@@ -84,8 +84,7 @@ class Painter:
         lateral, strongest = _to_uint8(network.lateral_weights[shown, shown])
         activities, highest = _to_uint8(Y)
         header = {
-            "state": snapshot.state,
-            "settings": snapshot.settings,
+            **snapshot.status,
             "n_samples": snapshot.n_samples,
             "n_units": n_units,
             "max_units": snapshot.rules.max_units,
@@ -105,7 +104,7 @@ class Painter:
             "labels": responses.labels.astype(np.int16),
             "cumulative": weights.Yhat[shown].astype(np.float32),
             "births": weights.born[shown].astype(np.float64),
-            "residuals": _residuals(snapshot, responses.Y),
+            "residuals": _residuals(snapshot, rows, responses.Y),
             # All points of the plane; of longer samples the latest is enough.
             "samples": read if read.shape[1] == 2 else read[-1:],
         }
@@ -175,9 +174,9 @@ def explained_similarity(X: FloatArray, Y: FloatArray) -> float | None:
     return 1 - rest / whole if 0 < whole < np.inf else None
 
 
-def _residuals(snapshot: Snapshot, Y: FloatArray) -> NDArray[np.float32]:
+def _residuals(snapshot: Snapshot, X: FloatArray, Y: FloatArray) -> NDArray[np.float32]:
     """Return |x|^2 - |y|^2 of each sample as a share of the threshold that recruits, Eq. (5)."""
-    x_norm2 = np.einsum("ij,ij->i", snapshot.rows, snapshot.rows, dtype=np.float64)
+    x_norm2 = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     residual = x_norm2 - np.einsum("ij,ij->i", Y, Y, dtype=np.float64)
     rules = snapshot.rules
     threshold = np.full_like(x_norm2, rules.threshold)

@@ -6,8 +6,10 @@ import errno
 import secrets
 import socket
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.guard import App, Guard
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 __all__ = ["Server"]
+
+T = TypeVar("T")
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -44,14 +48,11 @@ class Server:
 
     Attributes
     ----------
-    hello : dict
-        What a page is told first; JSON.
     undone : list of fitted transformers
         Preprocessing that samples and filters are shown without.
     """
 
     def __init__(self, exchange: Exchange, host: str, port: int) -> None:
-        self.hello: dict[str, Any] = {"n_features": None, "names": None}
         self.undone: list[Step] = []
         self.port = port
         self._host = host
@@ -119,7 +120,7 @@ class Server:
 
     def _wake_pages(self) -> None:
         for page in self._pages:
-            page.news.set()
+            page.wake()
 
     def _app(self) -> App:
         from starlette.applications import Starlette
@@ -148,19 +149,15 @@ class Server:
         await socket.accept()
         page = _Page(socket)
         self._pages.add(page)
-        drawing = asyncio.create_task(self._send_frames(page))
+        # Two tasks: the first frame may wait for kernels to be compiled, which the page is told.
+        tasks = [asyncio.create_task(send(page)) for send in (self._send_facts, self._send_frames)]
         try:
-            await self._greet(page)
             while page.is_open:
                 await self._receive(page)
         finally:
             self._pages.discard(page)
-            drawing.cancel()
-
-    async def _greet(self, page: "_Page") -> None:
-        """Tell the page what is shown, at first and whenever more is known of it."""
-        page.told = dict(self.hello)
-        await page.socket.send_json(page.told)
+            for task in tasks:
+                task.cancel()
 
     async def _receive(self, page: "_Page") -> None:
         event = await page.socket.receive()
@@ -179,7 +176,20 @@ class Server:
             page.unit = message.unit
             page.shown = -1  # the same picture again, with another unit
         page.is_ready |= message.is_ready
-        page.news.set()
+        page.wake()
+
+    async def _send_facts(self, page: "_Page") -> None:
+        """Tell the page what is shown and how things are, at first and whenever that changes."""
+        from starlette.websockets import WebSocketDisconnect
+
+        told = None
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # it has hung up
+            while True:
+                if told is not self._exchange.hello:
+                    told = self._exchange.hello
+                    await page.socket.send_json(told)
+                await page.facts.wait()
+                page.facts.clear()
 
     async def _send_frames(self, page: "_Page") -> None:
         """Send the page a frame whenever it is ready for one, and there is news."""
@@ -194,11 +204,9 @@ class Server:
                 if page.shown == self._exchange.number or self._exchange.snapshot is None:
                     self._exchange.ask()
                     continue
-                if page.told != self.hello:
-                    await self._greet(page)
                 page.is_ready = False
                 page.shown, picture = await self._paint()
-                await page.socket.send_bytes(picture.encode(page.unit, self._exchange.note))
+                await page.socket.send_bytes(picture.encode(page.unit))
                 await asyncio.sleep(_FRAME_SECONDS)
 
     async def _paint(self) -> tuple[int, Picture]:
@@ -208,7 +216,7 @@ class Server:
             if snapshot is not None and (self._picture is None or self._picture[0] != number):
                 paint = self._painter.paint
                 # Not on the loop: the first picture may wait for kernels to be compiled.
-                picture = await asyncio.to_thread(paint, snapshot, self.undone)
+                picture = await _in_thread(lambda: paint(snapshot, self.undone))
                 self._picture = number, picture
             assert self._picture is not None
             return self._picture
@@ -219,12 +227,32 @@ class _Page:
 
     def __init__(self, socket: "WebSocket") -> None:
         self.socket = socket
-        self.told: dict[str, Any] = {}
         self.unit: int | None = None
         self.shown = -1
         self.is_ready = False
         self.is_open = True
         self.news = asyncio.Event()
+        self.facts = asyncio.Event()
+
+    def wake(self) -> None:
+        """Let both tasks see what is new."""
+        self.news.set()
+        self.facts.set()
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread that, unlike those of asyncio, keeps no process from its end."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, name="hebbnmf painter", daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 def _listen(host: str, port: int) -> socket.socket:

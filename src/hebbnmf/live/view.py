@@ -1,8 +1,9 @@
 """LiveView: a model that learns in front of your eyes. The learner's side of the page."""
 
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from os import PathLike, fspath
 from typing import Any, Self
 
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
+from hebbnmf.engine.compiling import watch_compiler
 from hebbnmf.engine.state import BLOCK, FloatArray
 from hebbnmf.estimators import OnlineSNMF
-from hebbnmf.live.exchange import Exchange, Order, Snapshot
+from hebbnmf.live.exchange import SHOWN_ROWS, Exchange, Order, Snapshot
 from hebbnmf.live.pace import Pace
 from hebbnmf.live.server import Server
 from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, optional
@@ -24,12 +26,9 @@ from hebbnmf.training import train
 
 __all__ = ["LiveView"]
 
-# Latest samples that a page shows the responses to.
-_SHOWN_ROWS = 2 * BLOCK
-# A snapshot is taken this often, in seconds, even if no page asks: one that opens while the source
-# is silent then shows the latest state.
-_AT_LEAST_EVERY = 0.25
-# Longest wait without a look at signals, in seconds.
+# Chunks that are kept, beside twice those that are shown, until the older ones are dropped.
+_MORE_CHUNKS = 8
+# Longest sleep without a look at signals, in seconds.
 _NAP = 0.1
 _SHAPE = optional(
     Rule(
@@ -75,7 +74,8 @@ class LiveView:
     Whoever has the address can change settings, pause and save, but only to `checkpoint`.
 
     The server has a thread and an event loop of its own. The learner never waits for it: between
-    two chunks it copies its weights if a page has asked for them.
+    two chunks it looks at two flags, and copies its weights if a page has asked for them. While it
+    waits for samples, a third thread does that, and obeys the page.
 
     Examples
     --------
@@ -103,6 +103,11 @@ class LiveView:
         host: str = "127.0.0.1",
         port: int = 8642,
     ) -> None:
+        if not isinstance(model, OnlineSNMF):
+            raise TypeError(
+                f"{type(model).__name__} cannot be shown: the page shows networks of non-negative "
+                "units alone; give an OnlineSNMF."
+            )
         check_parameter("shape", shape, _SHAPE)
         check_parameter("speed", speed, optional(POSITIVE))
         check_parameter("port", port, _PORT)
@@ -111,22 +116,43 @@ class LiveView:
         self._pace = Pace(speed, gentle=gentle)
         self._exchange = Exchange()
         self._server = Server(self._exchange, host, port)
-        self._server.hello |= {"shape": shape, "name": name, "checkpoint": self._checkpoint}
-        self._recent: deque[tuple[FloatArray, FloatArray]] = deque()
-        self._save: Callable[[], object] = self._save_model
+        self._shape = shape
+        self._stream: Stream | None = None
+        self._recent: list[tuple[FloatArray, FloatArray]] = []  # chunks, as read and as learned
+        self._most_recent = _MORE_CHUNKS
+        self._save: Callable[[str], None] = self._save_model
         self._owns_checkpoint = False  # other files are not replaced
-        self._clock: float | None = None
-        self._state = "learning"
-        self._is_changed = False
-        self._next_snapshot = 0.0
+        self._has_ended = False
+        self._n_shown = 0  # samples that the snapshot before has learned
+        self._is_changed = False  # otherwise than by learning
+        self._note = (0, "")  # the latest message to the reader of the page, numbered
+        # Whoever attends to the page holds the desk, and nobody does while a chunk is learned.
+        self._is_learning = False
+        self._desk = threading.Lock()
+        self._stack = ExitStack()
+        self._exchange.tell(
+            n_features=None,
+            names=None,
+            shape=shape,
+            name=name,
+            checkpoint=self._checkpoint,
+            compiling=None,
+        )
+        self._report()
 
     def __enter__(self) -> Self:
         self._server.start()
+        self._stack.callback(self._server.stop)
+        self._stack.enter_context(watch_compiler(self._note_compiling, self._note_compiled))
+        attendant = threading.Thread(target=self._attend_to_calls, name="hebbnmf page", daemon=True)
+        attendant.start()
+        self._stack.callback(attendant.join, timeout=1)
+        self._stack.callback(self._exchange.close)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        self._server.stop()
+        self._stack.close()
 
     @property
     def url(self) -> str:
@@ -166,19 +192,12 @@ class LiveView:
         """
         steps = list(preprocessing)
         self._describe(stream.n_features, stream.feature_names, steps)
-
-        def save_checkpoint() -> None:
-            save(self.model, self._checkpoint, preprocessing=steps, position=stream.position)
-
-        def keep(rows: FloatArray) -> None:
-            self._rows = rows
-
-        def show(_n_rows: int) -> None:
-            self._clock = None if stream.times is None else float(stream.times[-1])
-            self._after_chunk(stream.last_chunk, self._rows)
-
-        self._save = save_checkpoint
         self._owns_checkpoint |= options.get("checkpoint") == self._checkpoint
+        self._stream = stream
+
+        def take_save(save: Callable[[str], None]) -> None:
+            self._save = save
+
         try:
             # The other cores are the browser's: small products on all of them crawl next to it.
             with ONE_BLAS_THREAD:
@@ -186,13 +205,16 @@ class LiveView:
                     self.model,
                     stream,
                     preprocessing=steps,
-                    on_rows=keep,
-                    on_progress=show,
+                    on_begin=take_save,
+                    on_rows=self._begin_chunk,
+                    on_progress=self._end_chunk,
                     **options,
                 )
+        except BaseException:
+            self._save = self._save_model  # part of a chunk may be learned
+            raise
         finally:
-            self._save = self._save_model
-            self._show()
+            self._release()
 
     def partial_fit(self, X: ArrayLike) -> Self:
         """Let the model learn a chunk, and show it: for a loop of your own.
@@ -208,13 +230,19 @@ class LiveView:
         -------
         self : LiveView
         """
-        rows = np.atleast_2d(np.asarray(X))
+        rows = np.array(X, ndmin=2)  # a copy: the caller may use its array again
         names = getattr(X, "columns", None)
         self._describe(rows.shape[1], None if names is None else list(map(str, names)), [])
+        self._save, self._stream = self._save_model, None
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
-            self._after_chunk(rows[part], rows[part])
+            self._begin_chunk(rows[part])
+            try:
+                self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
+            except BaseException:
+                self._release()
+                raise
+            self._end_chunk(len(rows[part]))
         return self
 
     def resume(self) -> None:
@@ -224,55 +252,94 @@ class LiveView:
 
     def end(self) -> None:
         """Show that the learning has ended; the page stays until the view is closed."""
-        if self._state != "ended":
-            self._state = "ended"
-            self._show()
+        if not self._has_ended:
+            self._has_ended = self._is_changed = True
+            with self._desk:
+                self._report()
+                self._show()
 
     def wait(self) -> None:
         """Keep the page open after the learning, until Ctrl-C."""
         self.end()
         while True:
-            self._exchange.wait(_NAP, for_asking=False)
-            self._obey_orders()
+            time.sleep(_NAP)
 
     def _describe(self, n_features: int, names: list[str] | None, steps: list[Step]) -> None:
-        """Tell the server what the samples are."""
-        shape = self._server.hello["shape"]
-        if shape is not None and shape[0] * shape[1] != n_features:
+        """Tell the pages what the samples are."""
+        if self._shape is not None and self._shape[0] * self._shape[1] != n_features:
             raise ValueError(
-                f"shape={shape!r} cannot be used for samples of {n_features} features: set it to "
-                "a height and width whose product is that number."
+                f"shape={self._shape!r} cannot be used for samples of {n_features} features: set "
+                "it to a height and width whose product is that number."
             )
-        self._server.hello |= {"n_features": n_features, "names": names}
         # Pictures are shown as they were; of other samples the units are those of the network.
-        self._server.undone = steps if shape else []
+        self._server.undone = steps if self._shape else []
+        self._exchange.tell(n_features=n_features, names=names)
 
-    def _after_chunk(self, chunk: FloatArray, rows: FloatArray) -> None:
-        """Note a chunk that was learned, obey orders, and wait as long as the pace asks."""
-        self._recent.append((chunk, rows))
-        while sum(len(rows) for _, rows in self._recent) - len(self._recent[0][1]) >= _SHOWN_ROWS:
-            self._recent.popleft()
-        self._is_changed = True
-        self._pace.count(len(rows))
-        self._attend()
-        while (delay := self._pace.delay()) > 0 or not self._pace.take_step():
-            nap = min(delay, _NAP) if delay > 0 else _NAP
-            self._exchange.wait(nap, for_asking=self._is_changed)
+    def _begin_chunk(self, rows: FloatArray) -> None:
+        """Wait as long as the pace asks, then let nobody touch the model."""
+        # This and the next run for every chunk: a microsecond may be a percent of its time.
+        self._rows = rows
+        self._is_learning = True
+        if self._desk.locked() or not self._pace.is_free:
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        while True:
+            self._is_learning = True
+            with self._desk:  # no order is obeyed from here on
+                pass
+            if self._pace.is_free or self._pace.take():
+                return
+            self._release()
+            self._pace.wait()
+
+    def _end_chunk(self, n_rows: int) -> None:
+        """Note a chunk that was learned, and attend to the page if it has called meanwhile."""
+        rows, stream = self._rows, self._stream
+        self._recent.append((rows if stream is None else stream.last_chunk, rows))
+        if len(self._recent) > self._most_recent:
+            self._forget()
+        self._release()
+        if not self._pace.is_free:
+            self._pace.count(n_rows)
+
+    def _release(self) -> None:
+        """Let the model be touched again, and attend to the page if it has called meanwhile."""
+        # In this order: a call that comes now is seen here, or by the other thread.
+        self._is_learning = False
+        if self._exchange.is_called:
+            self._attend()
+
+    def _forget(self) -> None:
+        """Drop chunks that are shown no longer."""
+        n_rows, start = 0, len(self._recent)
+        while n_rows < SHOWN_ROWS and start:
+            start -= 1
+            n_rows += len(self._recent[start][1])
+        self._recent = self._recent[start:]
+        self._most_recent = 2 * len(self._recent) + _MORE_CHUNKS
+
+    def _attend_to_calls(self) -> None:
+        """Attend to the page whenever it calls, in a thread of its own, unless a chunk is learned.
+
+        The learner attends to it then, at the end of the chunk.
+        """
+        for _ in self._exchange.calls():
             self._attend()
 
     def _attend(self) -> None:
-        """Obey the orders of pages, and take a snapshot if one is wanted."""
-        self._obey_orders()
-        wanted = self._exchange.is_asked or time.monotonic() >= self._next_snapshot
-        if wanted and self._is_changed:
-            self._show()
-
-    def _obey_orders(self) -> None:
-        for order in self._exchange.take_orders():
-            self._obey(order)
-            self._is_changed = True
-            if self._state == "ended":
+        """Obey the orders of pages, and take a snapshot if one is wanted, between two chunks."""
+        with self._desk:
+            if self._is_learning or self._exchange.is_over:
+                return
+            for order in self._exchange.take_orders():
+                self._obey(order)
+                self._is_changed = True
+                self._report()
+            if self._exchange.is_asked and self._has_news():
                 self._show()
+            elif self._exchange.is_asked:
+                self._exchange.is_called = True  # there will be something after the next chunk
 
     def _obey(self, order: Order) -> None:
         if order.name in _LIVE_SETTINGS:
@@ -280,11 +347,13 @@ class LiveView:
         elif order.name == "speed":
             self._pace.speed = None if order.value is None else float(order.value)
         elif order.name == "save":
-            self._exchange.tell(self._write_checkpoint())
+            self._say(self._write_checkpoint())
         elif order.name == "step":
             self._pace.step()
+        elif order.name == "pause":
+            self._pace.pause()
         else:
-            self._pace.is_paused = order.name == "pause"
+            self._pace.resume()
 
     def _set(self, order: Order) -> None:
         """Give the model another setting, if it is one that it takes."""
@@ -294,47 +363,76 @@ class LiveView:
             settings = self.model.check_parameters()
         except ValueError as error:
             self.model.set_params(**{order.name: former})
-            self._exchange.tell(str(error))
+            self._say(str(error))
             return
         if hasattr(self.model, "learner_"):
             self.model.learner_.configure(settings)
 
     def _write_checkpoint(self) -> str:
         """Save as the page asks; return what came of it."""
+        if not self._recent:
+            return "Not saved: nothing is learned yet."
         if not self._owns_checkpoint and is_taken(self._checkpoint):
             return f"Not saved: {self._checkpoint} exists; move it, or name another checkpoint."
         try:
-            self._save()
+            self._save(self._checkpoint)
         except (OSError, TypeError, ValueError) as error:
             return f"Not saved: {error}"
         self._owns_checkpoint = True
         return f"Saved to {self._checkpoint}."
 
-    def _save_model(self) -> None:
-        save(self.model, self._checkpoint)
+    def _save_model(self, path: str) -> None:
+        save(self.model, path)
+
+    def _say(self, text: str) -> None:
+        """Leave a message for the reader of the page."""
+        self._note = (self._note[0] + 1, text)
+
+    def _report(self) -> None:
+        """Tell the pages how things are, though there be no new picture."""
+        self._exchange.tell(**self._status())
+
+    def _status(self) -> dict[str, Any]:
+        state = "learning" if self._recent else "waiting"
+        if self._has_ended:
+            state = "ended"
+        elif self._pace.is_paused:
+            state = "paused"
+        settings = {name: getattr(self.model, name) for name in _LIVE_SETTINGS}
+        return {
+            "state": state,
+            "settings": settings | {"speed": self._pace.speed},
+            "note": self._note,
+        }
+
+    def _note_compiling(self) -> None:
+        self._exchange.tell(compiling=time.time())
+
+    def _note_compiled(self) -> None:
+        self._exchange.tell(compiling=None)
+
+    def _has_news(self) -> bool:
+        """Return whether a new snapshot would show anything new."""
+        return bool(self._recent) and (
+            self._is_changed or self.model.learner_.network.n_samples != self._n_shown
+        )
 
     def _show(self) -> None:
         """Hand over a snapshot, if anything was learned."""
         if not self._recent:
             return
-        state = self._state
-        if state == "learning" and self._pace.is_paused:
-            state = "paused"
+        self._forget()
         network = self.model.learner_.network
-        now = time.monotonic()
-        self._is_changed = False
-        self._next_snapshot = now + _AT_LEAST_EVERY
+        times = None if self._stream is None else self._stream.times
+        self._n_shown, self._is_changed = network.n_samples, False
         self._exchange.show(
             Snapshot(
                 network.state,
                 network.rules,
                 network.n_samples,
-                np.concatenate([chunk for chunk, _ in self._recent])[-_SHOWN_ROWS:],
-                np.concatenate([rows for _, rows in self._recent])[-_SHOWN_ROWS:],
-                self._clock,
-                now,
-                state,
-                {name: getattr(self.model, name) for name in _LIVE_SETTINGS}
-                | {"speed": self._pace.speed},
+                list(self._recent),
+                None if times is None else float(times[-1]),
+                time.monotonic(),
+                self._status(),
             )
         )

@@ -134,7 +134,7 @@ class LslReader(Reader):
             # By uid, which every start of an outlet draws anew: not one that was closed just now.
             inlet = self._lsl.StreamInlet(found[0], max_buflen=_BUFFER, recover=False)
             try:
-                inlet.open_stream(timeout=_FIRST_SEARCH)
+                self._subscribe(inlet)
             except (self._errors.LostError, self._errors.TimeoutError):
                 continue
             if self._pending.shape[1] not in (0, inlet.channel_count):
@@ -142,6 +142,16 @@ class LslReader(Reader):
             self._inlet = inlet
             return True
         return False
+
+    def _subscribe(self, inlet: Any) -> None:
+        """Begin to receive, or raise LostError or TimeoutError; Ctrl-C is noticed meanwhile."""
+        deadline = time.monotonic() + _FIRST_SEARCH
+        while True:
+            try:
+                return inlet.open_stream(timeout=_PATIENCE * 5)
+            except self._errors.TimeoutError:
+                if time.monotonic() > deadline:
+                    raise
 
     def close(self) -> None:
         """Unsubscribe."""

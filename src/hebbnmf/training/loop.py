@@ -20,7 +20,7 @@ from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import OnlineEstimator
 from hebbnmf.learner import Learner, LearnerState, check_rows
 from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
-from hebbnmf.persistence import read_checkpoint
+from hebbnmf.persistence import read_checkpoint, save
 from hebbnmf.persistence.steps import Step
 from hebbnmf.pipeline import StreamPipeline
 from hebbnmf.preprocessing import (
@@ -51,6 +51,7 @@ _CENTRING = (StandardScaler, RunningScaler, PatchNormalizer, ZCAWhitener)
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 Trainable = OnlineEstimator | StreamPipeline
+Save = Callable[[str | PathLike[str]], None]
 
 
 def train(
@@ -65,6 +66,7 @@ def train(
     every_seconds: float | None = None,
     on_progress: Callable[[int], object] | None = None,
     on_rows: Callable[[FloatArray], object] | None = None,
+    on_begin: Callable[[Save], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Trainable:
     """Learn a stream to its end, with checkpoints on the way.
@@ -102,6 +104,9 @@ def train(
     on_rows : callable, optional
         Called with the rows of each chunk before they are learned, as they come from
         ``preprocessing``, or from the stream into a pipeline.
+    on_begin : callable, optional
+        Called first, with a function that writes a checkpoint to any other file. That may be called
+        by any thread, but not between ``on_rows`` and ``on_progress``, while a chunk is learned.
     should_stop : callable, optional
         Asked before every chunk; the training ends there once it returns True.
 
@@ -132,6 +137,9 @@ def train(
         kind = _PipelineRun if isinstance(model, StreamPipeline) else _Run
         n_before = None if position is None else position.get("n_before", 0)
         run = kind(model, stream, preprocessing, checkpoint, fingerprint, n_before)
+        if on_begin is not None:
+            run.may_be_saved = True
+            on_begin(run.save)
         _learn_all(run, schedule, on_progress, on_rows, should_stop)
     run.warn()
     return model
@@ -276,6 +284,7 @@ class _Run:
     n_before: int | None  # samples that the model had seen before its training began; None if now
 
     def __post_init__(self) -> None:
+        self.may_be_saved = self.checkpoint is not None
         self._network = self._last_step()
         if self.n_before is None:
             self.n_before = self._network.n_samples_seen_ if self._has_begun() else 0
@@ -311,7 +320,7 @@ class _Run:
                 return
             self._network.note(responses)
             self._position = self.stream.position
-            if self.checkpoint is not None:
+            if self.may_be_saved:
                 self.fingerprint.add(self._chunk, self._position["epoch"])
             self._in_mid_chunk = False
             self._n_learned += len(rows)
@@ -331,13 +340,11 @@ class _Run:
     def store(self) -> None:
         """Write a checkpoint, if one is wanted; never of a model that learned part of a chunk."""
         if self.checkpoint is not None and not self._in_mid_chunk:
-            steps = self.preprocessing
-            position = {
-                **self._position,
-                "source": self.fingerprint.stored(),
-                "n_before": self.n_before,
-            }
-            store_checkpoint(self.model, self.checkpoint, preprocessing=steps, position=position)
+            store_checkpoint(self.model, self.checkpoint, **self._parts())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write model and position to a file from which the training can be resumed."""
+        save(self.model, path, **self._parts())
 
     def warn_uncentred(self) -> None:
         """Warn of a mean that hides what tells samples apart, as soon as there are enough of them.
@@ -352,6 +359,11 @@ class _Run:
         if self._n_learned:
             self._network.learner_.warn_unconverged(self._n_unconverged, self._n_learned)
             self._network.learner_.warn_without_units()
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what a checkpoint holds beside the model."""
+        position = {"source": self.fingerprint.stored(), "n_before": self.n_before}
+        return {"preprocessing": self.preprocessing, "position": self._position | position}
 
     def _last_step(self) -> OnlineEstimator:
         return self.model

@@ -11,11 +11,15 @@ import { drawUnit } from "./unit.js";
 
 const $ = (id) => document.getElementById(id);
 const scene = new Scene();
-let boxes = [], dirty = true, note = 0, summarised = 0;
+let boxes = [], dirty = true, note = null, summarised = 0;
 
 setTheme(recalledTheme());
 
 const link = connect({
+  onOpen() {
+    if (scene.chosen !== null) link.send("unit", scene.chosen);
+  },
+  // At first, and whenever one of these facts changes.
   onHello(hello) {
     scene.greet(hello);
     const field = FIELDS[scene.kind];
@@ -25,18 +29,15 @@ const link = connect({
     $("now-box").hidden = scene.kind === "plane";
     $("save").title = `Write model and position to ${hello.checkpoint} (w)`;
     document.title = `hebbnmf live: ${hello.name}`;
-    if (scene.chosen !== null) link.send("unit", scene.chosen);
-    showState("waiting");
+    if (!scene.frame) showStatus(hello); // later ones come with the frames
+    else showNote(hello.note);
+    showCompiling();
     dirty = true;
   },
   onFrame(frame) {
-    if (!note) note = frame.note[0];
     scene.take(frame);
-    showState(frame.state);
-    follow(frame.settings);
+    showStatus(frame);
     showNumbers(frame);
-    if (frame.note[0] > note) toast(frame.note[1]);
-    note = frame.note[0];
     dirty = true;
     requestAnimationFrame(() => link.ready());
   },
@@ -59,6 +60,25 @@ function draw() {
   drawUnit(scene, choose);
 }
 requestAnimationFrame(draw);
+
+function showStatus({ state, settings, note: latest }) {
+  showState(state);
+  follow(settings);
+  showNote(latest);
+}
+
+// What was said before this page was opened is not for its reader.
+function showNote([number, text]) {
+  if (number > (note ?? number)) toast(text);
+  note = number;
+}
+
+function showCompiling() {
+  const seconds = scene.compiling;
+  $("compiling").textContent = seconds === null ? "" : `(compiling, once only: ${seconds} s)`;
+  if (seconds !== null && !scene.frame) dirty = true;
+}
+setInterval(showCompiling, 1000);
 
 const STATES = {
   waiting: "waiting for samples",

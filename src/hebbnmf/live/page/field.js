@@ -19,13 +19,20 @@ export function drawField(canvas, scene) {
   return FIELDS[scene.kind].draw(pen, width, height, scene);
 }
 
+const WAITING = {
+  waiting: "Waiting for the first samples",
+  paused: "Paused before the first sample",
+  ended: "The stream ended before the first sample",
+};
+
 function sayWaiting(pen, width, height, scene) {
   pen.fillStyle = css("--quiet");
   pen.textAlign = "center";
   pen.font = "15px ui-serif, Georgia, 'Liberation Serif', serif";
-  const text = scene.hello
-    ? "Waiting for the first samples. The very first time, the network is being compiled: half a minute."
-    : "Connecting";
+  const seconds = scene.compiling;
+  const text = seconds === null
+    ? WAITING[scene.hello?.state] ?? "Connecting"
+    : `The network is being compiled for this machine, once only: ${seconds} s`;
   wrap(pen, text, Math.min(width - 40, 420)).forEach((line, i) => {
     pen.fillText(line, width / 2, height / 2 - 20 + 22 * i);
   });

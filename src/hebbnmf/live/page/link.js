@@ -4,7 +4,7 @@ const ARRAYS = {
   "|u1": Uint8Array, "<i2": Int16Array, "<f4": Float32Array, "<f8": Float64Array,
 };
 
-export function connect({ onHello, onFrame, onLost }) {
+export function connect({ onOpen, onHello, onFrame, onLost }) {
   const address = new URL("socket", location.href);
   address.protocol = address.protocol.replace("http", "ws");
   let socket = null, patience = 500, waiting = false;
@@ -12,6 +12,7 @@ export function connect({ onHello, onFrame, onLost }) {
   function open() {
     socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
+    socket.onopen = onOpen;
     socket.onmessage = ({ data }) => {
       if (typeof data === "string") {
         patience = 500;

@@ -67,8 +67,8 @@ export function drawExplained(canvas, scene) {
   pen.strokeStyle = css("--line");
   pen.lineWidth = 1;
   pen.strokeRect(0.5, 0.5, width - 1, height - 1);
-  const { history } = scene;
-  if (history.length < 2) return;
+  const history = scene.history.length === 1 ? [...scene.history, ...scene.history] : scene.history;
+  if (!history.length) return;
   const x = (i) => i / (history.length - 1) * width;
   const y = (v) => height - 1 - Math.max(0, Math.min(1, v)) * (height - 3);
   pen.beginPath();

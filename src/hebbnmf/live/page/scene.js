@@ -33,6 +33,12 @@ export class Scene {
     this.shape = shape || [1, n || 1];
   }
 
+  // Seconds since the compiler has started; null if it is not at work.
+  get compiling() {
+    const start = this.hello?.compiling ?? null;
+    return start === null ? null : Math.max(0, Math.round(Date.now() / 1000 - start));
+  }
+
   take(frame) {
     const now = performance.now();
     if (this.frame && frame.n_samples < this.frame.n_samples) this.clear();
