@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from equality import assert_same_model
 from hebbnmf import OnlineSNMF, SymNMF, make_online_clusterer
 from hebbnmf.cli import main
+from hebbnmf.cli.summary import Watcher
 from hebbnmf.datasets import make_three_gaussians
 from hebbnmf.engine.state import empty_weights
 from hebbnmf.learner import LearnerState
@@ -485,12 +486,28 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(folder, signum):
         _, stderr = process.communicate()
     assert process.returncode == 128 + signum
     assert stderr.decode() == (
-        "Interrupted: run the same command with --resume to continue from part.npz.\n"
+        "Interrupted: 72 rows are learned: run the same command with --resume to continue from "
+        "part.npz.\n"
     )
     assert not Path("m.npz").exists()
     assert load("part.npz").n_samples_seen_ == 72
     run("fit", "raw", "-o", "m.npz", *args, "part.npz", "--resume")
     assert Path("m.npz").read_bytes() == Path("whole.npz").read_bytes()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_an_interrupted_fit_has_learned_is_kept(monkeypatch, signum):
+    X = np.zeros((100, 8192))
+    X[np.arange(100), np.arange(100) % 3] = 1
+    np.save("wide.npy", X)
+    # Once the first of two chunks is learned.
+    monkeypatch.setattr(Watcher, "on_progress", lambda *_: os.kill(os.getpid(), signum))
+    result = run("fit", "wide.npy", "-o", "m.npz", code=128 + signum)
+    assert result.stderr == (
+        "Interrupted: 72 rows are learned: m.npz holds them; --continue m.npz learns further "
+        "rows.\n"
+    )
+    assert_same_model(load("m.npz"), OnlineSNMF().partial_fit(X[:72]))
 
 
 def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, rows):

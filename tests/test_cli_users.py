@@ -41,6 +41,7 @@ def run(*args, code=0, stdin=None):
     return result
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits"])
 def test_a_new_user_needs_no_more_than_the_messages_say(name):
     data = getattr(datasets, f"load_{name}")(as_frame=True)
@@ -202,8 +203,19 @@ def test_a_column_that_outweighs_the_others_is_named(rows):
         r"Warning: column 'b' varies [\d.]+ times as much as column 'a'.*--scale", warning
     )
     assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", *FIT, "--scale").stderr
-    write("x.csv", rows + 100)
-    assert "response to 300 of 300 rows" in run("fit", "x.csv", "-o", "m.npz").stderr
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("remedy", [["--scale"], ["--clusters", 3, "--seed", 0]])
+def test_rows_far_from_zero_are_noticed_once(rows, remedy):
+    write("x.csv", rows[np.argsort(rows[:, 0])] + 100)
+    warnings = run("fit", "x.csv", "-o", "m.npz", *FIT, "--epochs", 2).stderr.count("Warning")
+    assert warnings == 1
+    error = run("fit", "x.csv", "-o", "m.npz", *FIT).stderr
+    assert "The mean of DATA explains 100%" in error
+    assert "centre it by --scale, or use --clusters, unless" in error
+    assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", *remedy).stderr
+    assert "Warning" not in run("fit", "x.csv", "-o", "m.npz", "--whiten").stderr
 
 
 def test_a_model_is_continued_as_if_it_had_never_stopped(rows):

@@ -415,6 +415,12 @@ def test_a_round_that_was_lost_is_sent_out_again(long, threads):
         fit(OnlineSNMF(10), long, Failing(10**6), n_shards=2, round_rows=288)
 
 
+def test_data_whose_mean_hides_what_tells_them_apart_are_noticed_once(long, threads):
+    with pytest.warns(UserWarning, match="The mean of X explains 100%") as caught:
+        fit(OnlineSNMF(10), long[:7200] + 50.0, threads, n_shards=2)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 class TestCheckpoint:
     @pytest.mark.parametrize("kind", ["array", "files"])
     @pytest.mark.parametrize("round_rows", [72, None])

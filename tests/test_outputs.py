@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from equality import assert_same_model
 from hebbnmf import OnlineSNMF
 from hebbnmf.cli import main
 from hebbnmf.cli.messages import printable
@@ -415,17 +417,62 @@ def test_a_full_disk_under_the_checkpoint_is_a_warning(folder):
     assert load("m.npz").n_samples_seen_ == 300
 
 
-def test_the_message_tells_what_is_kept():
-    with Path("rows.csv").open("a") as file:
-        file.write("1.0,oops\n")
-    wide = np.random.default_rng(0).random((80, 8192))
+@pytest.fixture
+def wide():
+    """Write wide.npy: a whole chunk to learn, and a bad row in the next one; return its rows."""
+    wide = np.zeros((80, 8192))
+    wide[np.arange(80), np.arange(80) % 3] = 1
     wide[75, 3] = np.inf
     np.save("wide.npy", wide)
-    args = ["fit", "wide.npy", "-o", "m.npz", "--max-sweeps", 100_000]
-    assert "72 rows are learned: nothing is written, for lack" in run(*args, code=1).stderr
-    error = run(*args, "--checkpoint", "c.npz", code=1).stderr
-    assert "--resume to continue from c.npz" in error
+    return wide
+
+
+def test_what_a_failed_training_has_learned_is_kept_and_an_earlier_model_stays(wide):
+    earlier = OnlineSNMF().partial_fit(wide[:72])
+    for target in ("m.npz", "m.partial.npz", "m.partial2.npz"):
+        result = run("fit", "wide.npy", "-o", "m.npz", code=1)
+        assert "wide.npy, row 75 " in result.stderr
+        as_it_was = "" if target == "m.npz" else ", and m.npz is as it was"
+        assert result.stderr.endswith(
+            f"72 rows are learned: {target} holds them{as_it_was}; "
+            f"--continue {target} learns further rows.\n"
+        )
+        assert_same_model(load(target), earlier)
+    before = Path("m.npz").read_bytes()
+    np.save("wide.npy", wide[72:75])
+    run("fit", "wide.npy", "-o", "more.npz", "--continue", "m.partial.npz")
+    assert load("more.npz").n_samples_seen_ == 75
+    np.save("wide.npy", wide[73:])
+    message = run("fit", "wide.npy", "-o", "m.npz", "--continue", "m.npz", code=1).stderr
+    assert "learned:" not in message  # nothing was
+    assert Path("m.npz").read_bytes() == before
+    assert len(list(Path().glob("m.*"))) == 3
+
+
+def test_with_a_checkpoint_or_before_anything_is_learned_no_model_is_written(wide):
+    error = run("fit", "wide.npy", "-o", "m.npz", "--checkpoint", "c.npz", code=1).stderr
+    resume = "run the same command with --resume to continue from c.npz"
+    assert f"72 rows are learned: {resume}" in error
+    assert not Path("m.npz").exists()
+    with Path("rows.csv").open("a") as file:
+        file.write("1.0,oops\n")
     assert "learned" not in run("fit", "rows.csv", "-o", "m.npz", code=1).stderr
+    assert not Path("m.npz").exists()
+
+
+def test_a_model_that_finds_no_room_is_written_elsewhere(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "elsewhere"))
+    (folder / "elsewhere").mkdir()
+    disk = folder / "disk"
+    disk.mkdir()
+
+    monkeypatch.setattr("hebbnmf.cli.summary.Watcher.on_progress", lambda *_: disk.rmdir())
+    error = run("fit", "rows.csv", "-o", "disk/m.npz", code=1).stderr
+    (path,) = (folder / "elsewhere").glob("hebbnmf-*/m.npz")
+    assert "disk/m.npz: was not written" in error
+    assert f"300 rows are learned: {path} holds them" in error
+    assert load(path).n_samples_seen_ == 300
+    assert path.parent.stat().st_mode & 0o077 == 0
 
 
 # Terminals ----------------------------------------------------------------------------------------

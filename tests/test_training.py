@@ -18,12 +18,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from equality import assert_same_model
 from hebbnmf import Learner, OnlineSNMF, StreamPipeline, make_online_clusterer
-from hebbnmf.datasets import make_sparse_sources
+from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
-from hebbnmf.preprocessing import RunningScaler, ZCAWhitener
+from hebbnmf.preprocessing import MissingFiller, RunningScaler, ZCAWhitener
 from hebbnmf.streams import StreamError, open_stream
-from hebbnmf.training import loop, resume, train
+from hebbnmf.training import checkpoints, loop, resume, train
 
 N_FEATURES = 4
 OPTIONS = {"chunk_bytes": BLOCK * N_FEATURES * 8, "epochs": 2, "random_state": 1}
@@ -214,7 +214,7 @@ def test_names_go_through_preprocessing(tmp_path, data):
         (StandardScaler().fit(frame), "a b c d"),
         (StandardScaler().fit(X), "a b c d"),
         (PCA(2).fit(frame), "pca0 pca1"),
-        (FunctionTransformer(np.abs).fit(X), ""),
+        (FunctionTransformer(np.negative).fit(X), ""),
     ):
         model = train(new_model(), open_stream(path), preprocessing=[step])
         train(model, open_stream(X), preprocessing=[step])
@@ -340,7 +340,7 @@ def test_an_interrupt_while_the_last_checkpoint_is_written_leaves_it_written(
             raise KeyboardInterrupt
         save(*args, **options)
 
-    monkeypatch.setattr(loop, "save", interrupted)
+    monkeypatch.setattr(checkpoints, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(new_model(), open_stream(data / "x.npy", **OPTIONS), checkpoint=path)
     assert load(path).n_samples_seen_ == 2 * (5 * BLOCK + 20)
@@ -357,7 +357,7 @@ def test_a_slow_disk_does_not_get_a_checkpoint_for_every_chunk(tmp_path, data, m
         seen.append(1)
         time.sleep(0.6 if len(seen) == 1 else 0)
 
-    monkeypatch.setattr(loop, "save", slow)
+    monkeypatch.setattr(checkpoints, "save", slow)
     options = {"checkpoint": tmp_path / "c.npz", "every_seconds": 0.5, "on_progress": wait_once}
     train(new_model(), open_stream(data / "x.npy", **OPTIONS), **options)
     assert len(seen) == 12
@@ -396,6 +396,20 @@ def test_unconverged_responses_give_one_warning_at_the_line_of_the_caller(data):
 
 
 # Failures -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["model", "pipeline"])
+def test_data_whose_mean_hides_what_tells_them_apart_are_noticed_once(kind):
+    X = np.tile(make_three_gaussians(random_state=0)[0], (2, 1)) + 5.0
+    model = OnlineSNMF(3)
+    if kind == "pipeline":
+        model = StreamPipeline([("filler", MissingFiller()), ("network", model)])
+    with pytest.warns(UserWarning, match="The mean of X explains 9.%") as caught:
+        train(model, open_stream(X, chunk_bytes=1, epochs=2))
+    assert [warning.filename for warning in caught] == [__file__]
+    scaler = StandardScaler().fit(X)
+    by_class = X[np.argsort(X[:, 0])]
+    train(OnlineSNMF(3), open_stream(by_class), preprocessing=[scaler])
 
 
 def test_a_stream_that_fails_leaves_a_checkpoint_of_all_before(tmp_path, data):

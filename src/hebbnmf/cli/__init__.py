@@ -56,6 +56,11 @@ _OPTIONS: list[tuple[str, Callable[[re.Match[str]], str]]] = [
     (r"in this order, by columns", lambda _: "in this order, by --columns"),
     (r"with resume,", lambda _: "with --resume,"),
     (r"\bforce=True", lambda _: "--force"),
+    (
+        r"\bcentre X, by RunningScaler in a StreamPipeline, or use make_online_clusterer,",
+        lambda _: "centre it by --scale, or use --clusters,",
+    ),
+    (r"\bThe mean of X explains", lambda _: "The mean of DATA explains"),
 ]
 
 

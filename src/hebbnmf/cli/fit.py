@@ -1,7 +1,9 @@
 """The command `fit`: learn from files and pipes."""
 
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -230,6 +232,7 @@ def fit(
     "day*.csv", or - for standard input. They are read in constant memory.
     """
     check_usage(ctx, data, output, o)
+    from hebbnmf.persistence.atomic import is_streamed
     from hebbnmf.streams import open_stream
     from hebbnmf.training import train
 
@@ -271,11 +274,8 @@ def fit(
             except KeyboardInterrupt:
                 interrupted = True
             except Exception as error:
-                n_learned = begin.n_learned()
-                if n_learned > n_before:
-                    if o["watch"]:
-                        _save(begin, watcher, output, o)
-                    error.add_note(f"{n_learned} rows are learned: {_kept(output, begin, o)}.")
+                if begin.n_learned() > n_before:
+                    error.add_note(f"{_kept(begin, watcher, output, o, n_before)}.")
                 raise
         report_bad_rows(stream)
     interrupted = interrupted or interrupts.should_stop()
@@ -284,11 +284,16 @@ def fit(
         if _was_continued(output, begin, o):
             watcher.summarise(begin.model, output, as_json=o["as_json"])
             return
-    if not interrupted or _is_watched(begin, o):
-        _save(begin, watcher, output, o)
     if interrupted:
-        say(f"Interrupted: {_kept(output, begin, o)}.", err=True)
+        say(f"Interrupted: {_kept(begin, watcher, output, o, n_before)}.", err=True)
         ctx.exit(interrupts.exit_code)
+    try:
+        _save(begin, output)
+    except OSError as error:  # a full disk does not cost hours of learning
+        if not is_streamed(output):
+            error.add_note(f"{_kept(begin, watcher, output, o, n_before)}.")
+        raise
+    watcher.summarise(begin.model, output, as_json=o["as_json"])
 
 
 def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
@@ -304,11 +309,10 @@ def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
         check_checkpoint(o["checkpoint"], files, is_new=not o["resume"], force=o["force"])
 
 
-def _save(begin: "Begin", watcher: Watcher, output: str, o: Options) -> None:
+def _save(begin: "Begin", path: "str | Path") -> None:
     from hebbnmf.persistence import save
 
-    save(begin.model, output, preprocessing=begin.steps)
-    watcher.summarise(begin.model, output, as_json=o["as_json"])
+    save(begin.model, path, preprocessing=begin.steps)
 
 
 def check_usage(ctx: click.Context, data: Sequence[str], output: str | None, o: Options) -> None:
@@ -524,14 +528,49 @@ def _was_continued(output: str, begin: Begin, o: Options) -> bool:
     return written.n_samples_seen_ >= begin.network.n_samples_seen_
 
 
-def _is_watched(begin: Begin, o: Options) -> bool:
-    """Return whether a model is to be saved at an interrupt, which is how watching ends."""
-    return o["watch"] and begin.network.__sklearn_is_fitted__()
+def _kept(begin: Begin, watcher: Watcher, output: str, o: Options, n_before: int) -> str:
+    """Keep what was learned when a training fails or is interrupted; say where, and how to go on.
 
-
-def _kept(output: str, begin: Begin, o: Options) -> str:
+    An interrupt is how watching ends: what was watched is saved as if it had come to its end.
+    """
+    n_learned = begin.n_learned()
+    rows = f"{n_learned} rows are learned"
+    saved = False
+    if o["watch"] and begin.network.__sklearn_is_fitted__():
+        with suppress(OSError):
+            _save(begin, output)
+            saved = True
+            watcher.summarise(begin.model, output, as_json=o["as_json"])
     if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
-        return f"run the same command with --resume to continue from {o['checkpoint']}"
-    if _is_watched(begin, o):
-        return f"{output} is written"
-    return "nothing is written" + ("" if o["checkpoint"] else ", for lack of a --checkpoint")
+        return f"{rows}: run the same command with --resume to continue from {o['checkpoint']}"
+    if saved:
+        return f"{rows}: {output} is written"
+    if n_learned == n_before:
+        return "nothing is learned, and nothing is written"
+    path = _save_unfinished(begin, output)
+    if path is None:
+        return f"{rows}, and can be written nowhere"
+    stays = "" if path == output else f", and {output} is as it was"
+    return f"{rows}: {path} holds them{stays}; --continue {path} learns further rows"
+
+
+def _save_unfinished(begin: Begin, output: str) -> str | None:
+    """Save a model at the output, or beside it, or else where there is room; return the path.
+
+    A model at the output stays: it is whole, and may be in use, or what this one continues.
+    """
+    for folder in (Path(output).parent, None):
+        path = _free(Path(folder or tempfile.mkdtemp(prefix="hebbnmf-"), Path(output).name))
+        with suppress(OSError):
+            _save(begin, path)
+            return str(path)
+    path.parent.rmdir()
+    return None
+
+
+def _free(path: Path) -> Path:
+    """Return the path, or "name.partial.npz", "name.partial2.npz", ... if there is a file."""
+    from hebbnmf.persistence.atomic import is_taken
+
+    others = (path.with_stem(f"{path.stem}.partial{n or ''}") for n in (0, *range(2, 1000)))
+    return next(candidate for candidate in (path, *others) if not is_taken(candidate))

@@ -1,4 +1,4 @@
-"""Signals of a command: SIGINT and SIGTERM end it as a KeyboardInterrupt, with a shell's code."""
+"""Signals of a command: they end it as a KeyboardInterrupt, with a shell's code."""
 
 import os
 import signal
@@ -9,7 +9,10 @@ from typing import Self
 
 __all__ = ["Interrupts"]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Ctrl-C, the end of a job, a terminal that is closed (which Windows does not tell).
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 # Seconds in which a command must have ended.
 _PATIENCE = 0.8
 

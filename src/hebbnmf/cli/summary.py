@@ -25,8 +25,6 @@ _SIZES = 12
 _ROWS_TO_TELL = 10
 # Ratio of standard deviations from which on a column is said to outweigh the median one.
 _OUTWEIGHS = 10.0
-# Shares of rows that one unit stands for, and of means in the mean square, that belong together.
-_MOST, _FAR = 0.75, 0.5
 
 
 class Sample:
@@ -142,9 +140,6 @@ class Watcher:
     def summarise(self, model: "Trainable", output: str, *, as_json: bool) -> None:
         """Write what the training came to: JSON to standard output, or lines to standard error."""
         facts = _summary(model, self._sample, output)
-        # Behind a kernel rows have other directions than those of the sample.
-        if self._suggest_scale and "unit_sizes" in facts and not parts(model)[1]:
-            self._note("label", _about_one_label(facts, self._sample.rows))
         if as_json:
             click.echo(json.dumps(facts, indent=1))
             return
@@ -174,22 +169,4 @@ def _about_scales(rows: "FloatArray", names: list[str] | None) -> str | None:
     return (
         f"column {wide} varies {ratio:.0f} times as much as column {usual}, the median one, and "
         "outweighs it; give all columns the same weight by --scale"
-    )
-
-
-def _about_one_label(facts: dict[str, Any], rows: "FloatArray") -> str | None:
-    """Return a warning if one unit stands for most rows because these are far from the origin."""
-    import numpy as np
-
-    largest = max(facts["unit_sizes"], default=0)
-    if len(rows) < _ROWS_TO_TELL or largest <= _MOST * len(rows):
-        return None
-    mean = rows.mean(axis=0, dtype=np.float64)
-    share = mean @ mean / np.einsum("ij,ij->i", rows, rows, dtype=np.float64).mean()
-    if share <= _FAR:
-        return None
-    return (
-        f"one unit has the strongest response to {largest} of {len(rows)} rows: the columns are "
-        f"far from zero, their means are {share:.0%} of the mean square, and so all rows have "
-        "nearly one direction; centre and standardise them by --scale"
     )

@@ -290,6 +290,7 @@ class _Training:
             X = self.model.learner_.check_rows(rows)
         learner, before = self.model.learner_, self.model.cumulative_activity_
         self.progress.n_unconverged += learner.learn(X, keep=False).n_unconverged
+        learner.warn_uncentred(X)
         self._remember(before, len(X))
         self._report(len(X))
 

@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
@@ -22,7 +23,13 @@ from hebbnmf.parameters import COUNT, Rule, check_parameter, optional
 from hebbnmf.persistence import read_checkpoint
 from hebbnmf.persistence.steps import Step
 from hebbnmf.pipeline import StreamPipeline
-from hebbnmf.preprocessing import transform_rows, unnamed_rows
+from hebbnmf.preprocessing import (
+    PatchNormalizer,
+    RunningScaler,
+    ZCAWhitener,
+    transform_rows,
+    unnamed_rows,
+)
 from hebbnmf.streams import Stream
 from hebbnmf.streams.readers import describe
 from hebbnmf.streams.stream import Position
@@ -39,6 +46,8 @@ _PIECE = 2048
 # Rows that are waited for, from a stream that gives less at a time, before the steps of a pipeline
 # are fitted to them.
 _FIRST_ROWS = 1000
+# Steps that take the mean off.
+_CENTRING = (StandardScaler, RunningScaler, PatchNormalizer, ZCAWhitener)
 _SECONDS = optional(Rule("seconds, at least 0", lambda v: isinstance(v, Real) and float(v) >= 0))
 
 Trainable = OnlineEstimator | StreamPipeline
@@ -190,6 +199,7 @@ def _learn_all(
             if on_rows is not None:
                 on_rows(rows)
             background.call(run.learn, rows).result()
+            run.warn_uncentred()
             if on_progress is not None:
                 on_progress(len(rows))
             if schedule.is_due(len(rows)):
@@ -276,6 +286,7 @@ class _Run:
         self._seconds = np.inf  # that the chunk before took
         self._lock = Lock()
         self._n_learned = self._n_unconverged = 0
+        self._taken: FloatArray  # by the network: its latest rows
         if self._has_begun():
             self._network.learner_.configure(self._network.check_parameters())
 
@@ -328,6 +339,14 @@ class _Run:
             }
             store_checkpoint(self.model, self.checkpoint, preprocessing=steps, position=position)
 
+    def warn_uncentred(self) -> None:
+        """Warn of a mean that hides what tells samples apart, as soon as there are enough of them.
+
+        Not behind a step that takes it off: the first samples of sorted data have another.
+        """
+        if not any(isinstance(step, _CENTRING) for step in self._steps()):
+            self._network.learner_.warn_uncentred(self._taken)
+
     def warn(self) -> None:
         """Warn of unconverged responses and of a network without units."""
         if self._n_learned:
@@ -336,6 +355,9 @@ class _Run:
 
     def _last_step(self) -> OnlineEstimator:
         return self.model
+
+    def _steps(self) -> Sequence[Step]:
+        return self.preprocessing
 
     def _next_chunk(self) -> FloatArray | None:
         return next(self.stream, None)
@@ -373,6 +395,7 @@ class _Run:
 
     def _learn(self, rows: FloatArray) -> Responses:
         """Learn rows; return their labels, and how many responses did not converge."""
+        self._taken = rows
         return self._network.learner_.learn(rows, keep=False)
 
     def _copy(self) -> Any:
@@ -411,6 +434,9 @@ class _PipelineRun(_Run):
             self.stream.require(first.n_features_in_, getattr(first, "feature_names_in_", None))
         return self.stream.feature_names
 
+    def _steps(self) -> Sequence[Step]:
+        return [step for _, step in self._head.steps]
+
     def _next_chunk(self) -> FloatArray | None:
         chunk = next(self.stream, None)
         if chunk is not None and not self._has_begun() and self._wants_first_rows():
@@ -435,7 +461,7 @@ class _PipelineRun(_Run):
 
     def _wants_first_rows(self) -> bool:
         """Return whether a step learns otherwise than row by row."""
-        return not all(hasattr(step, "partial_fit_transform") for _, step in self._head.steps)
+        return not all(hasattr(step, "partial_fit_transform") for step in self._steps())
 
     def _learn(self, rows: FloatArray) -> Responses:
         # Those of now: the model gets others if this chunk is given up.
@@ -448,13 +474,14 @@ class _PipelineRun(_Run):
             features = self._begun(network, _passed(head, rows[start : start + _PIECE]))
             if self._names is not None:
                 first.feature_names_in_ = np.array(self._names, dtype=object)
+            self._taken = features
             responses = network.learner_.learn(features, keep=False)
             labels.append(responses.labels)
             n_unconverged += responses.n_unconverged
         return Responses(np.empty((0, 0)), np.concatenate(labels), n_unconverged, [])
 
     def _copy(self) -> Any:
-        return [deepcopy(step) for _, step in self._head.steps], self._network_state()
+        return [deepcopy(step) for step in self._steps()], self._network_state()
 
     def _go_back(self) -> None:
         # The chunk in hand still changes the steps as they are: the model gets others.
