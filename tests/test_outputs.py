@@ -449,7 +449,8 @@ def test_what_a_failed_training_has_learned_is_kept_and_an_earlier_model_stays(w
     assert len(list(Path().glob("m.*"))) == 3
 
 
-def test_with_a_checkpoint_or_before_anything_is_learned_no_model_is_written(wide):
+@pytest.mark.usefixtures("wide")
+def test_with_a_checkpoint_or_before_anything_is_learned_no_model_is_written():
     error = run("fit", "wide.npy", "-o", "m.npz", "--checkpoint", "c.npz", code=1).stderr
     resume = "run the same command with --resume to continue from c.npz"
     assert f"72 rows are learned: {resume}" in error

@@ -1,5 +1,7 @@
 """Signals of a command: they end it as a KeyboardInterrupt, with a shell's code."""
 
+import atexit
+import gc
 import os
 import signal
 import socket
@@ -16,9 +18,13 @@ _SIGNALS = tuple(
 # Seconds in which a command must have ended.
 _PATIENCE = 0.8
 
+# The last collections of the interpreter go through all that numba, scipy and matplotlib hold, and
+# take three quarters of a second: most of what passes between Ctrl-C and the prompt.
+atexit.register(gc.freeze)
+
 
 class Interrupts:
-    """Raises KeyboardInterrupt at SIGINT and SIGTERM in a with block, and notes which it was.
+    """Raises KeyboardInterrupt at a signal to end in a with block, and notes which it was.
 
     So the stack unwinds, and no unfinished file is left behind. Python drops exceptions
     raised in destructors; `should_stop` still reports the signal.
@@ -26,6 +32,9 @@ class Interrupts:
     Python handles signals between calls of kernels, and a single response of a large network that
     does not converge takes minutes. A thread hears of signals at once, and ends the process if the
     command does not end soon. Files are whole or absent then too, since they appear at once.
+
+    It takes `os._exit`: neither an exception nor `sys.exit` reaches a thread that is in a kernel,
+    and the interpreter waits for that thread on any other way out.
     """
 
     signum: int | None = None
