@@ -181,7 +181,9 @@ def _choose_for_demo(ctx: click.Context, o: Options) -> None:
     """Put the demo's settings in the place of defaults."""
     for name, value in _DEMO_OPTIONS.items():
         if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE:
-            o[name] = value
+            # As if given: a model keeps its own defaults for options that were not.
+            o[name] = ctx.params[name] = value
+            ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
 
 
 def _announce(view: "LiveView", o: Options) -> None:
