@@ -63,8 +63,8 @@ bench: $(VENV)/ready-bench
 	$(BIN)/python -m benchmarks --large --out docs/benchmarks.json
 
 soak: $(VENV)/ready-dev $(VENV)/ready-bench
-	$(BIN)/pytest -q -n auto -m soak
 	$(BIN)/python -m benchmarks.soak
+	$(BIN)/pytest -q -n auto -m soak
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

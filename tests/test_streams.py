@@ -228,17 +228,17 @@ def test_a_seed_is_drawn_and_kept_where_none_is_given(X):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "named"),
     [
-        {"chunk_bytes": SMALL},
-        {"columns": [0, 1]},
-        {"shuffle": True},
+        ({"chunk_bytes": SMALL}, "chunk_rows="),
+        ({"columns": [0, 1]}, "n_features="),  # by which rows a chunk change too
+        ({"shuffle": True}, "seed="),
     ],
 )
-def test_a_position_of_another_stream_is_refused(X, change):
-    position = open_stream(X).position
+def test_a_position_of_another_stream_is_refused(X, change, named):
     chunk_bytes = {"chunk_bytes": BLOCK * WIDTH * 8}
-    with pytest.raises(StreamError, match="to resume"):
+    position = open_stream(X, **chunk_bytes).position
+    with pytest.raises(StreamError, match=f"{named}.* to resume"):
         open_stream(X, **{**chunk_bytes, **change}).seek(position)
 
 

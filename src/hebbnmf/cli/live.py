@@ -132,14 +132,7 @@ def live(
                 view.wait()
     if exit_code and o["checkpoint"] is not None:
         say(f"{o['checkpoint']} is written; --resume continues from it.", err=True)
-    _leave(exit_code)
-
-
-def _leave(exit_code: int) -> None:
-    """End the process at once: Python takes most of a second to take itself apart."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)
+    ctx.exit(exit_code)
 
 
 def _train(view: "LiveView", data: Any, begin: "Begin", o: Options, interrupts: Interrupts) -> None:

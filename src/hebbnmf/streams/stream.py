@@ -214,9 +214,12 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
             n_rows -= len(chunk)
 
     def _adopt(self, position: Position) -> None:
-        """Take over the seed of a position; refuse that of another stream."""
+        """Take over the seed of a position; refuse that of another stream.
+
+        Columns are compared first: rows a chunk follow from their number.
+        """
         takes_seed = self._seed_drawn and isinstance(position.get("seed"), int)
-        keys = ("chunk_rows", "n_features", "feature_names", *(() if takes_seed else ("seed",)))
+        keys = ("n_features", "feature_names", "chunk_rows", *(() if takes_seed else ("seed",)))
         for key in keys:
             taken, own = position.get(key), self.position[key]
             if taken != own:
