@@ -104,6 +104,13 @@ def wait_for_drawing(page):
         page.evaluate(next_frame)
 
 
+def wait_for_end(page, n_samples):
+    """Wait until the last state of the model is drawn: that it is over is told before."""
+    wait_for(page, "document.getElementById('state').dataset.state == 'ended'")
+    wait_for(page, f"document.getElementById('n-samples').textContent == '{n_samples:,}'")
+    wait_for_drawing(page)
+
+
 def picture_of(page, name):
     return page.evaluate(f"document.getElementById('{name}').toDataURL()")
 
@@ -176,8 +183,7 @@ def test_the_page_can_be_taken_along_as_one_file(browser, patches, tmp_path):
         for chunk in patches[:20]:
             view.partial_fit(chunk)
         view.end()
-        wait_for(page, "document.getElementById('state').dataset.state == 'ended'")
-        wait_for_drawing(page)
+        wait_for_end(page, 1440)
         with page.expect_download() as download:
             page.click("#snapshot")
         download.value.save_as(tmp_path / "hebbnmf.html")
@@ -237,7 +243,7 @@ def test_every_look_fits_its_screen(browser, patches, viewport, theme, name, kin
     ):
         view.partial_fit(X)
         view.end()
-        wait_for(page, "document.getElementById('state').dataset.state == 'ended'")
+        wait_for_end(page, len(X))
         screenshot(page, f"{kind}-{name}")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= viewport["width"]
