@@ -270,6 +270,7 @@ class SlowLearner(Learner):
         if self.n_calls == 1:
             time.sleep(0.6)
         else:
+            time.sleep(0.2)  # until the main thread waits: a signal just before is not heard
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             self.may_go_on.wait()
         return super().learn(X, keep=keep)

@@ -55,8 +55,9 @@ __all__ = [
     "warn_user",
 ]
 
-# Rows in a batch, while learning and with frozen weights: bounds the memory of the responses.
-BATCH = 8 * BLOCK
+# Rows in a batch, while learning and with frozen weights: bounds the memory of the responses. A
+# multiple of the blocks of both, which decide the last bits of a product.
+BATCH = 9 * BLOCK
 _FROZEN_BATCH = 8 * BATCH
 # Share of the features up to which a sparse block is learned in its own: a copy of their weights
 # goes there and back.

@@ -35,9 +35,9 @@ from hebbnmf.engine.state import BLOCK, FloatArray, LabelArray, Rules, Weights, 
 __all__ = ["Network", "Responses", "writable"]
 
 # Blocks that a network without free units learns in one call of the kernel.
-_BLOCKS = 8
-# Samples that one thread responds to at a time.
-_RESPONSE_BLOCK = 264
+_BLOCKS = 9
+# Samples that one thread responds to at a time: again an odd number of cache lines.
+_RESPONSE_BLOCK = 3 * BLOCK
 # Above this number of units both are one block of 72: signals wait for the end of a call.
 _MANY_UNITS = 1024
 
