@@ -28,7 +28,7 @@ from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.live import LiveView
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
-from hebbnmf.persistence import load, read_checkpoint
+from hebbnmf.persistence import read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 from hebbnmf.streams import StreamError, open_stream
 from hebbnmf.training import resume, train
@@ -628,7 +628,7 @@ def test_a_public_view_answers_to_its_addresses_but_to_no_other_name():
 @contextlib.contextmanager
 def command(folder, *arguments):
     """Run `hebbnmf live` with a checkpoint; yield the process and the address of its page."""
-    options = ["--no-browser", "--port", "0", "--checkpoint", "part.npz", "--n-components", "6"]
+    options = ["--no-browser", "--port", "0", "--checkpoint", "part.npz"]
     with subprocess.Popen(
         [sys.executable, "-m", "hebbnmf.cli", "live", *arguments, *options],
         cwd=folder,
@@ -642,7 +642,7 @@ def command(folder, *arguments):
 def check_ended(process, folder, name):
     assert process.wait(60) == 128 + signal.Signals[name]
     assert "part.npz is written; --resume continues from it." in process.stderr.read()
-    return load(folder / "part.npz")
+    return read_checkpoint(folder / "part.npz").model
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
@@ -653,6 +653,15 @@ def test_a_signal_ends_the_command_with_the_checkpoint_written(X, tmp_path, name
             page.until(lambda f: f["n_samples"] >= BLOCK)
         os.kill(process.pid, signal.Signals[name])
         assert check_ended(process, tmp_path, name).n_samples_seen_ % BLOCK == 0
+
+
+@pytest.mark.parametrize(("options", "n_units"), [([], 144), (["--n-components", "6"], 6)])
+def test_the_demo_learns_144_filters_unless_asked_for_others(tmp_path, options, n_units):
+    with command(tmp_path, "demo", *options) as (process, url):
+        with Page(url) as page:
+            page.until(lambda f: f["n_samples"] >= BLOCK)
+        os.kill(process.pid, signal.SIGINT)
+        assert check_ended(process, tmp_path, "SIGINT").n_components == n_units
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
