@@ -6,6 +6,7 @@ Settings were chosen on seeds from 100 on; those reported here are 0, 1, 2, ...
 import json
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import click
@@ -24,8 +25,9 @@ from hebbnmf.experiments.tiling import tuning_widths
 from hebbnmf.learner import Learner, SubspaceSettings
 from hebbnmf.preprocessing import ZCAWhitener
 
-DICTIONARY = {"alpha": 0.5, "memory": 0.05}
-ALPHAS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+DICTIONARY = {"alpha": 0.5, "memory": 0.02, "n_epochs": 3}
+# Thresholds and passes of the peer.
+PEER_GRID = tuple(product((0.35, 0.5, 0.7, 1.0, 1.4, 2.0), (2, 5)))
 
 
 def spiked(n_samples, n, m, seed):
@@ -162,16 +164,16 @@ def dictionary(seeds):
         note("OnlineDictionary, whitened", start, net.components_ @ back, atoms)
         start = time.process_time()
         note("OnlineDictionary, raw", start, OnlineDictionary(24).fit(X).components_, atoms)
-        for alpha in ALPHAS:
+        for alpha, n_passes in PEER_GRID:
             for rows, turn, name in ((X, np.eye(16), "raw"), (Z, back, "whitened")):
                 start = time.process_time()
                 model = MiniBatchDictionaryLearning(
-                    24, alpha=alpha, max_iter=2, fit_algorithm="cd", random_state=0
+                    24, alpha=alpha, max_iter=n_passes, fit_algorithm="cd", random_state=0
                 )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     model.fit(rows)
-                label = f"MiniBatchDictionaryLearning, {name}, alpha={alpha}"
+                label = f"MiniBatchDictionaryLearning, {name}, alpha={alpha}, {n_passes} passes"
                 note(label, start, model.components_ @ turn, atoms)
     return {"atoms found of 24": found, "mean": _means(found), "seconds": _means(seconds)}
 
@@ -203,7 +205,7 @@ def main(only, out):
     parts = {
         "pca": lambda: pca(range(10)),
         "ica": lambda: ica(range(10)),
-        "dictionary": lambda: dictionary(range(5)),
+        "dictionary": lambda: dictionary(range(10)),
         "gabors": gabors,
         "tiling": lambda: tiling(range(5)),
     }
