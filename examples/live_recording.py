@@ -2,7 +2,7 @@
 
 Needs the extras live and lsl. Eight electrodes hear three rhythms, each strongest somewhere else;
 units of the network come to stand for them, two for each: a response is never negative, so one unit
-takes the crests of a wave and another one the troughs.
+takes the crests of a wave and another the troughs.
 
     python examples/live_recording.py
 """

@@ -3,7 +3,7 @@ Handwritten digits
 ==================
 
 One network, two uses. On the pixels, it learns strokes: parts that several units combine into a
-digit. On a feature map that tells places apart, its units are the ten digits.
+digit. Behind a feature map that tells places apart, its units stand for the ten digits.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,9 @@ X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 # %%
 # Clusters
 # --------
-# Two digits overlap in many pixels: seen from the origin they lie close together. An RBF kernel
-# makes samples orthogonal that are far from each other; `Nystroem` approximates it by 300 features.
+# Any two digits share many pixels: seen from the origin they lie close together. An RBF kernel
+# makes samples that are far from each other orthogonal; `Nystroem` approximates it with 300
+# features.
 
 spread = Nystroem(gamma=0.0013, n_components=300, random_state=0)  # 3 / median squared distance
 labels = OnlineSNMF(n_components=10).fit_predict(spread.fit_transform(X))

@@ -2,8 +2,8 @@
 How many units?
 ===============
 
-Two ways to find out. Where clusters lie apart, recruitment finds their number by itself; held-out
-data tell how many are worth having in any case.
+Two ways to find out. Where clusters are well separated, recruitment finds their number by itself.
+In any case, held-out data show how many units are worth having.
 """
 
 import matplotlib.pyplot as plt
@@ -17,15 +17,14 @@ n_clusters = 6
 X, _ = make_changing_clusters(3000, n_clusters, 20, change="recur", period=3000, random_state=0)
 
 # %%
-# `score` is the explained similarity of samples that were not learned, so that `GridSearchCV` needs
-# no other.
+# `score` is the explained similarity of held-out samples, so `GridSearchCV` needs no other score.
 
 numbers = list(range(1, 13))
 search = GridSearchCV(OnlineSNMF(rank_penalty=0), {"n_components": numbers}, cv=3).fit(X)
 mean, std = (search.cv_results_[f"{what}_test_score"] for what in ("mean", "std"))
 
 # %%
-# And with a price for units, an upper bound is enough: it does not matter which.
+# With a price for units, an upper bound is enough, whatever it is.
 
 recruited = [OnlineSNMF(n_components=m).fit(X).n_components_ for m in numbers]
 

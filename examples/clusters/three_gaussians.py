@@ -2,8 +2,8 @@
 Three Gaussians
 ===============
 
-The paper's first data: three clusters in the plane. The network sees each sample once and recruits
-a unit for each cluster; the arrows are its feedforward weights.
+The paper's first data set: three clusters in the plane. The network sees each sample once and
+recruits a unit for each cluster; the arrows are its feedforward weights.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ ax = plot_clusters(X, net.labels_, components=net.components_)
 
 # %%
 # Three of at most eight units were recruited. The cluster near the origin has samples in all
-# directions: those that point to another cluster are taken for it.
+# directions: those that point towards another cluster get its label.
 
 accuracy = cluster_agreement(y, net.labels_).accuracy
 print(f"{net.n_components_} units, accuracy {accuracy:.2f}")

@@ -3,8 +3,8 @@ Head-direction cells
 ====================
 
 Simulated recordings: sixty neurons, each of which fires when the animal looks in its direction, and
-a walk of twenty minutes. From the counts of spikes alone the network finds the ring: each of its
-units comes to stand for a sector of directions, which it was never told.
+a walk of twenty minutes. From spike counts alone the network finds the ring: each of its
+units comes to stand for a sector of directions, though it is never told the direction.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 n_neurons, n_bins = 60, 12_000  # bins of 100 ms
 
 # %%
-# The head turns as it likes; each neuron has a bump of a tuning curve around its own direction, and
+# The head turns at random; each neuron has a bump-shaped tuning curve around its own direction, and
 # spikes are Poisson counts.
 
 heading = np.cumsum(rng.normal(0, 0.25, n_bins)) % (2 * np.pi)
@@ -25,7 +25,8 @@ rate = 3 * np.exp(4 * (np.cos(heading[:, None] - preferred) - 1))
 spikes = rng.poisson(rate)
 
 # %%
-# Square roots make the noise of counts even; centred, directions differ as seen from the origin.
+# Square roots even out the noise of the counts; after centring, headings are directions from the
+# origin.
 
 X = np.sqrt(spikes)
 X -= X.mean(axis=0)

@@ -2,8 +2,8 @@
 Natural images
 ==============
 
-Patches of two photographs, whitened as the retina does it: units become Gabor filters, such as
-those of simple cells, and fire sparsely. A short run of the paper's Fig. 4, which ``hebbnmf
+Patches of two photographs, whitened as by the retina: units become Gabor filters, like those of
+simple cells, and fire sparsely. A short run of the paper's Fig. 4, which ``hebbnmf
 reproduce fig4`` makes in full.
 """
 
@@ -21,8 +21,8 @@ whitener = ZCAWhitener().fit(normalised)
 X = whitener.transform(normalised)
 
 # %%
-# Each patch is presented ten times, in random order. `memory` lets the first responses fade, of a
-# network that knew nothing.
+# Each patch is presented ten times, in random order. `memory` lets the first responses fade, which
+# came from a network that knew nothing.
 
 net = OnlineSNMF(100, memory=0.03, n_epochs=10, shuffle=True, random_state=0).fit(X)
 plot_filters(image_filters(net.components_, whitener))

@@ -3,7 +3,7 @@ A photograph in sixteen numbers a tile
 ======================================
 
 `OnlinePCA` is the network with linear units: it finds the principal subspace of a stream. Here it
-compresses a photograph, tile by tile, after one pass over the tiles of another one.
+compresses a photograph, tile by tile, after one pass over the tiles of another.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 Sparse directions
 =================
 
-Independent sources with heavy tails have no clusters, but directions: along them, one source alone
-is large. Units find both ends of each, and turn with the data when these are rotated (Fig. 5).
+Independent sources with heavy tails form no clusters, but they have directions along which only
+one source is large. Units find both ends of each, and turn with the data when these are rotated
+(Fig. 5).
 """
 
 import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ mixing = np.array([[1.0, 0.6, -0.4], [-0.5, 1.0, 0.7], [0.6, -0.3, 1.0]])
 X = sources @ mixing.T
 
 # %%
-# One pass over the stream; the sources that it finds come in any order and on a scale of their own.
+# One pass over the stream. The sources come out in any order, each on a scale of its own.
 
 found = NonnegativeICA(3).fit_transform(X)
 correlation = np.corrcoef(found.T, sources.T)[:3, 3:]

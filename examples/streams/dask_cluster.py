@@ -4,7 +4,7 @@ A Dask cluster
 
 `hebbnmf.distributed.fit` trains in rounds: the network goes out to the workers, each learns from
 its shard of the data, and what they learned is merged. The cluster here has two workers in this
-process; give the address of any other to `Client`.
+process; to use another one, give its address to `Client`.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ labels = net.predict(X)
 
 # %%
 # The same number of units as in one process, and clusters of the same quality. One process learns
-# such a stream in a second: :doc:`/scaling` tells when a cluster pays.
+# such a stream in a second: :doc:`/scaling` says when a cluster is worth it.
 
 serial = OnlineSNMF(n_components=12).fit(X)
 for name, found in (("two workers", labels), ("one process", serial.labels_)):

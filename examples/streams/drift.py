@@ -2,9 +2,9 @@
 Clusters that move
 ==================
 
-Five clusters turn around the origin, once in 8,000 samples. A network that remembers everything
-takes them for one another when they have moved on; with a ``memory`` of 300 samples it follows.
-Shown above are two of the ten features.
+Five clusters turn around the origin once in 8,000 samples. A network that remembers everything
+confuses them once they have moved on; with a ``memory`` of 300 samples it follows.
+Two of the ten features are shown.
 """
 
 import matplotlib.pyplot as plt

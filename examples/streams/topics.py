@@ -2,11 +2,11 @@
 Topics of a stream of texts
 ===========================
 
-The documents are the docstrings of scipy's functions, one subpackage after the other, as news of a
-new kind would come. They pass a hashing vectoriser, which needs no vocabulary, and a truncated
-SVD, fitted to documents of another kind: the docstrings of numpy and scikit-learn. Topics are
-directions, so the network takes them as they are: no kernel, no scaler, rows of unit length. New
-topics appear, and labels keep their meaning.
+The documents are the docstrings of scipy's functions, one subpackage after the other, as news on
+new subjects would arrive. They pass a hashing vectoriser, which needs no vocabulary, and a
+truncated SVD, fitted to documents of another kind: the docstrings of numpy and scikit-learn. Topics
+are directions, so the network needs no kernel and no scaler, only rows of unit length. New topics
+appear, and labels keep their meaning.
 """
 
 import importlib
@@ -26,7 +26,7 @@ BACKGROUND = ("numpy", "numpy.linalg", "numpy.fft", "sklearn.metrics", "sklearn.
 BACKGROUND += ("sklearn.linear_model", "sklearn.cluster", "sklearn.decomposition", "numpy.ma")
 STREAM = ("signal", "stats", "sparse.linalg", "ndimage", "special", "optimize")
 WORDS = 5
-# Words of docstrings as such, which tell no topic.
+# Words that all docstrings have, whatever their topic.
 STOP_WORDS = [*ENGLISH_STOP_WORDS, "array", "return", "returns", "compute", "ndarray", "float"]
 STOP_WORDS += ["parameters", "int", "optional", "array_like", "shape", "default", "input", "output"]
 STOP_WORDS += ["function", "functions", "given", "value", "values", "used", "element", "elements"]
