@@ -161,6 +161,30 @@ def test_memory_does_not_grow_with_the_square_of_the_samples():
     assert peak < 2 * (X.nbytes + Y.nbytes)
 
 
+def test_few_rows_of_many_features_take_no_more_memory_than_they_are():
+    X, Y = random_pair(5, n_features=5000)
+    tracemalloc.start()
+    running = run(X, Y, [31])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * (X.nbytes + Y.nbytes)
+    np.testing.assert_allclose(running.value, literal_cost(X, Y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6, 7, 8, 9, 30])
+def test_the_rows_become_a_triangle_once_they_are_as_many_as_its_columns(size):
+    X, Y = random_pair(5)
+    Y[:11, 1:] = 0
+    running = RunningCost()
+    for start in range(0, 90, size):
+        rows = slice(start, start + size)
+        running.update(X[rows], Y[rows, : 1 if start + size <= 11 else None])
+        value = literal_cost(X[: start + size], Y[: start + size])
+        np.testing.assert_allclose(running.value, value, rtol=1e-11, atol=1e-25)
+    assert running.triangle.shape == (7, 7)
+    assert not np.tril(running.triangle, -1).any()
+
+
 def test_update_leaves_its_input_alone():
     X, Y = (np.asfortranarray(a) for a in random_pair(6))
     copies = X.copy(), Y.copy()

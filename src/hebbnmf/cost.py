@@ -48,9 +48,6 @@ def snmf_cost(X: ArrayLike, Y: ArrayLike) -> float:
     >>> snmf_cost(X, [[3.0, 0.0], [0.0, 2.0]])
     0.0
     """
-    X, Y = _check_pair(X, Y)
-    if len(X) <= X.shape[1] + Y.shape[1]:  # the sample-by-sample matrix is smaller than R
-        return float(np.sum((X @ X.T - Y @ Y.T) ** 2))
     running = RunningCost()
     running.update(X, Y)
     return running.value
@@ -62,8 +59,9 @@ class RunningCost:
 
     Parameters
     ----------
-    triangle : ndarray of shape (n_features + n_components, n_features + n_components)
-        Upper triangular factor R of all rows ``[x, y]`` seen so far.
+    triangle : ndarray of shape (n_rows, n_features + n_components)
+        Upper triangular factor R of all rows ``[x, y]`` seen so far; while they are fewer than
+        its columns, these rows themselves.
     n_features : int
         Number of features of a sample; 0 before the first update.
     n_samples : int
@@ -116,14 +114,11 @@ class RunningCost:
                 f"Y has {n_components} columns where earlier chunks had {self.n_components}, "
                 "and columns may only be added; give silent components as columns of zeros."
             )
-        triangle, size = self.triangle, n_features + n_components
-        if size > len(triangle):
-            triangle = np.pad(triangle, (0, size - len(triangle)))
-        with ONE_BLAS_THREAD:
-            for start in range(0, len(X), _BLOCK_ROWS):
-                rows = slice(start, start + _BLOCK_ROWS)
-                block = np.asfortranarray(np.hstack([X[rows], Y[rows]]))
-                triangle = lapack.dtpqrt(0, min(_PANEL, size), triangle, block, overwrite_b=1)[0]
+        size = n_features + n_components
+        triangle = _widened(self.triangle, size)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            triangle = _fold(triangle, np.hstack([X[rows], Y[rows]]))
         self.triangle, self.n_features = triangle, n_features
         self.n_samples += len(X)
 
@@ -170,6 +165,27 @@ class RunningCost:
         """Cost (9) had all responses been zero, ``|X X'|^2``."""
         x = self.triangle[:, : self.n_features]
         return float(np.sum((x @ x.T) ** 2))
+
+
+def _widened(triangle: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Append columns of zeros; a triangle stays one."""
+    n_rows, n_columns = triangle.shape
+    n_more = size - n_columns
+    n_below = n_more if 0 < n_rows == n_columns else 0
+    return np.pad(triangle, ((0, n_below), (0, n_more))) if n_more else triangle
+
+
+def _fold(triangle: NDArray[np.float64], block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what stands for more rows: all of them while they are few, or else a triangle."""
+    n_rows, size = triangle.shape
+    if n_rows < size:
+        block = np.vstack([triangle, block])
+        if len(block) < size:
+            return np.asfortranarray(block)
+        triangle = np.zeros((size, size))
+    with ONE_BLAS_THREAD:
+        block = np.asfortranarray(block)
+        return lapack.dtpqrt(0, min(_PANEL, size), triangle, block, overwrite_b=1)[0]
 
 
 def _check_pair(X: ArrayLike, Y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

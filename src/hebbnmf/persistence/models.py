@@ -215,9 +215,14 @@ def _unpack_cost(archive: Archive, state: State, n: int, K: int) -> RunningCost:
     archive.require(n_samples <= state["n_samples"], "the cost is of more samples than came")
     if n_samples == 0:
         n = K = 0
+    shape = archive.shape("triangle")
+    archive.require(
+        shape[1:] == (n + K,) and shape[0] <= n + K, "the cost does not fit features and units"
+    )
     # In the memory order of LAPACK: sums over the other order round differently.
-    triangle = np.asfortranarray(archive.array("triangle", (n + K, n + K), np.float64, -1e90, 1e90))
-    archive.require(not np.tril(triangle, -1).any(), "the cost is not kept as a triangle")
+    triangle = np.asfortranarray(archive.array("triangle", shape, np.float64, -1e90, 1e90))
+    is_triangle = not np.tril(triangle, -1).any()
+    archive.require(len(triangle) < n + K or is_triangle, "the cost is not kept as a triangle")
     return RunningCost(triangle, n, n_samples)
 
 
