@@ -33,7 +33,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import IncrementalPCA
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from equality import assert_same_model
 from hebbnmf import (
@@ -975,12 +975,17 @@ class TestPipelines:
             model = StreamPipeline([("step", step), ("network", OnlineSNMF(3))])
             with pytest.raises(TypeError, match=r"the step 'step', a .* cannot learn in rounds"):
                 fit(model, X, threads, n_shards=1)
+        model = StreamPipeline([("step", Normalizer()), ("network", OnlineSNMF(3))])
+        with pytest.raises(TypeError, match="Normalizer cannot be saved"):
+            fit(model, X, threads, n_shards=1, checkpoint="never.npz")
         nothing = scaled()
         nothing.steps.insert(1, ("nothing", "passthrough"))
         assert_same_model(
             fit(nothing, X, threads, n_shards=2)[-1], fit(scaled(), X, threads, n_shards=2)[-1]
         )
         np.testing.assert_array_equal(predict(nothing, da.from_array(X)), nothing.predict(X))
+        idle = StreamPipeline([("nothing", "passthrough"), *scaled().fit(X).steps])
+        np.testing.assert_array_equal(predict(idle, da.from_array(X)), idle.predict(X))
         model = StreamPipeline([("scaler", RunningScaler()), ("kmeans", MiniBatchKMeans())])
         with pytest.raises(TypeError, match="cannot learn in rounds: give an OnlineSNMF"):
             fit(model, X, threads, n_shards=1)
@@ -1005,7 +1010,7 @@ class TestPipelines:
         np.testing.assert_array_equal(predict(model, some).compute(), model.predict(X))
         empty = some[da.from_array(np.arange(1500) >= 600, chunks=300)]
         np.testing.assert_array_equal(predict(model, empty).compute(), model.predict(X[600:]))
-        with pytest.raises(ValueError, match="4 features, but StreamPipeline is expecting 5"):
+        with pytest.raises(ValueError, match="4 features, but RunningScaler is expecting 5"):
             predict(model, da.from_array(X[:, :4], chunks=(100, 4)))
 
 

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array
 
-from hebbnmf import NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF
+from hebbnmf import Learner, NonnegativeICA, OnlineDictionary, OnlinePCA, OnlineSNMF
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_sparse_sources
 from hebbnmf.distributed import fit, transform
@@ -239,3 +240,13 @@ def test_fields_on_a_ring_are_narrower_the_larger_the_offset():
         half = Y > Y.max(axis=0) / 2
         widths.append(np.median(half[:, Y.max(axis=0) > 0].mean(axis=0)))
     assert widths[0] > 1.2 * widths[1] > 1.2**2 * widths[2] > 0
+
+
+@of_every_kind
+def test_learners_take_sparse_rows(model):
+    X = np.random.default_rng(0).random((200, 40)) * (np.arange(40) % 8 == 0)
+    sparse, dense = (Learner(model.check_parameters(), 40) for _ in range(2))
+    sparse.learn(csr_array(X))
+    dense.learn(X)
+    for a, b in zip(arrays_of(sparse.state), arrays_of(dense.state), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)

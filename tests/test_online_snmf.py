@@ -377,7 +377,7 @@ def texts(n_samples, n_features=600, n_topics=6, seed=0):
         (np.float32, {}),
         (np.float64, {}),
         (np.float64, {"memory": None, "recycle": True}),
-        (np.float64, {"memory": 30, "recycle": True, "n_components": 4}),
+        (np.float64, {"memory": 100, "recycle": True, "n_components": 5}),  # 30: ties of units
         (np.float64, {"n_components": 40, "rank_penalty": 0.0}),
         (np.float64, {"initial_activity": 5.0, "activity_gain": 0.5, "memory": None}),
         (np.float64, {"track_cost": True}),

@@ -1,4 +1,6 @@
 import pickle
+import warnings
+from contextlib import ExitStack
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from hebbnmf.preprocessing import (
     ZCAWhitener,
     image_filters,
     transform_rows,
+    unnamed_rows,
 )
 
 
@@ -374,3 +377,13 @@ def test_missing_values_are_filled_by_what_a_stream_has_of_their_column(chunk):
         np.testing.assert_allclose(filled, np.where(np.isnan(X), fill, X), rtol=1e-12)
     with pytest.raises(ValueError, match="with_mean='yes' cannot be used"):
         MissingFiller("yes").fit(X)
+
+
+def test_no_filter_of_warnings_is_left_where_threads_overlap():
+    before = list(warnings.filters)
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(unnamed_rows)
+        second.enter_context(unnamed_rows)
+        first.close()
+        StandardScaler().fit(pd.DataFrame(np.eye(2), columns=list("ab"))).transform(np.eye(2))
+    assert warnings.filters == before

@@ -12,12 +12,13 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from equality import assert_same_model
-from hebbnmf import Learner, OnlineSNMF, StreamPipeline, make_online_clusterer
+from hebbnmf import Learner, OnlinePCA, OnlineSNMF, StreamPipeline, make_online_clusterer
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.persistence import load, read, save
@@ -180,6 +181,36 @@ def test_pipelines_that_a_stream_cannot_train_are_refused(data):
         train(StreamPipeline([("pca", PCA(2))]), stream)
     with pytest.raises(ValueError, match="make its steps steps of the pipeline"):
         train(PIPELINES["scaled"](), stream, preprocessing=[ZCAWhitener().fit(np.eye(4))])
+
+
+def test_steps_that_cannot_be_stored_are_refused_before_work_begins(data, tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    for model, steps in (
+        (StreamPipeline([("unit", Normalizer()), ("network", OnlineSNMF(3))]), []),
+        (OnlineSNMF(3), [Normalizer()]),
+    ):
+        stream = open_stream(data / "x.npy")
+        with pytest.raises(TypeError, match="Normalizer cannot be saved"):
+            train(model, stream, preprocessing=steps, checkpoint=path)
+        assert stream.is_at_start
+    assert not path.exists()
+
+
+def test_steps_that_return_sparse_rows_are_refused(data):
+    sparse = FunctionTransformer(csr_array)
+    with pytest.raises(TypeError, match="FunctionTransformer returns a sparse matrix"):
+        train(
+            StreamPipeline([("sparse", sparse), ("network", OnlineSNMF(3))]),
+            open_stream(data / "x.npy"),
+        )
+
+
+@pytest.mark.parametrize("step", [OnlinePCA(3), OnlineSNMF(6)], ids=repr)
+def test_a_network_within_a_pipeline_gets_the_rows_it_needs_to_grow(step):
+    X = make_sparse_sources(1500, 5, random_state=0)
+    rows = (X[i : i + 3] for i in range(0, len(X), 3))
+    model = StreamPipeline([("step", step), ("network", OnlineSNMF(4))])
+    assert train(model, open_stream(rows))["network"].n_samples_seen_ == 1500
 
 
 def write_csv(path, X, names):

@@ -372,7 +372,11 @@ class Learner:
     def _is_narrow(self, columns: NDArray[np.intp]) -> bool:
         """Return whether the products of some features are much cheaper than those of all."""
         network = self.network
-        return len(columns) < _NARROW * network.n_features and network.rules.offset == 0
+        return (
+            isinstance(network, Network)
+            and len(columns) < _NARROW * network.n_features
+            and network.rules.offset == 0
+        )
 
     def update_cost(self, X: FloatArray, responses: Responses) -> None:
         """Add samples that were learned, and their responses, to the cost, if it is tracked."""

@@ -55,8 +55,8 @@ class StreamPipeline(Pipeline):
     Notes
     -----
     A row passes a step by its ``partial_fit_transform`` where it has one, as all steps of this
-    package that learn on have: then chunks after the first of any size give the same result. Other
-    steps transform a chunk as they stood before it, then learn from it.
+    package that learn on have but `OnlinePCA`: then chunks after the first of any size give the
+    same result. Other steps transform a chunk as they stood before it, then learn from it.
 
     Examples
     --------

@@ -5,9 +5,9 @@ in 0..255: each patch is centred and divided by its contrast, then the ensemble 
 whitened.
 """
 
+import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ __all__ = [
     "PatchNormalizer",
     "RunningScaler",
     "ZCAWhitener",
+    "as_dense",
     "image_filters",
     "input_filters",
     "transform_rows",
@@ -627,24 +628,47 @@ def transform_rows(steps: Iterable[TransformerMixin], rows: FloatArray) -> Float
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    with unnamed_rows():
+    with unnamed_rows:
         for step in steps:
-            transformed = step.transform(rows)
-            if issparse(transformed):
-                raise TypeError(
-                    f"{type(step).__name__} returns a sparse matrix, but rows must be dense: set "
-                    "it to return dense rows."
-                )
-            rows = np.asarray(transformed)
+            rows = as_dense(step.transform(rows), step)
     return rows
 
 
-@contextmanager
-def unnamed_rows() -> Iterator[None]:
-    """Ignore scikit-learn's warning about missing feature names.
+def as_dense(rows: Any, step: TransformerMixin) -> FloatArray:
+    """Return what a step made of rows as an array, or raise TypeError if it is sparse."""
+    if issparse(rows):
+        raise TypeError(
+            f"{type(step).__name__} returns a sparse matrix, but rows must be dense: set it to "
+            "return dense rows."
+        )
+    return np.asarray(rows)
 
-    Streams give bare arrays, and compare the names of their columns once.
+
+class _UnnamedRows:
+    """Ignores scikit-learn's warning about missing feature names in a with block.
+
+    Streams give bare arrays, and compare the names of their columns once. Blocks may overlap in
+    several threads, which `warnings.catch_warnings` alone does not allow: the last to leave would
+    not be the first that came, and leave the filter behind.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        yield
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+            self._n_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._filters.__exit__(None, None, None)
+
+
+unnamed_rows = _UnnamedRows()

@@ -97,11 +97,11 @@ def _map(model: Responding, data: Data, options: ReadOptions, *, labels: bool) -
     if labels and not hasattr(network, "predict"):
         raise TypeError(f"{type(network).__name__} names no clusters: use transform.")
     packed = _packed(model)
-    meta = _respond(np.empty((0, model.n_features_in_)), packed, labels)
+    meta = _respond(np.empty((0, 0)), packed, labels)
     if isinstance(data, dd.DataFrame):
         names = None if labels else network.get_feature_names_out()
         empty = import_module("pandas").DataFrame(columns=data.columns)
-        validate_data(model, empty, reset=False, skip_check_array=True)
+        validate_data(_first(model), empty, reset=False, skip_check_array=True)
         return data.map_partitions(
             _respond_frame, delayed(packed), labels, names, meta=_frame(meta, empty, names)
         )
@@ -127,7 +127,7 @@ def _map(model: Responding, data: Data, options: ReadOptions, *, labels: bool) -
 def _map_array(model: Responding, data: Data, packed: Lazy, meta: NDArray[Any]) -> Lazy:
     if data.ndim != 2:
         raise ValueError(f"data have the shape {data.shape}: give rows of features.")
-    validate_data(model, data, reset=False, skip_check_array=True)
+    validate_data(_first(model), data, reset=False, skip_check_array=True)
     whole = data.rechunk({1: data.shape[1]})
     tail = meta.shape[1:]
     return whole.map_blocks(
@@ -153,8 +153,17 @@ def _packed(model: Responding) -> bytes:
     frozen.learner_.cost = None
     frozen.n_jobs = 1
     frozen.__dict__.pop("labels_", None)
-    steps = [step for _, step in head.steps if step not in (None, "passthrough")]
-    return pickle.dumps((steps, frozen))
+    return pickle.dumps((_real_steps(head), frozen))
+
+
+def _real_steps(head: StreamPipeline) -> list[Any]:
+    return [step for _, step in head.steps if step not in (None, "passthrough")]
+
+
+def _first(model: Responding) -> Any:
+    """Return what takes the data first: a step, or the network."""
+    head, network = divided(model)
+    return next(iter(_real_steps(head)), network)
 
 
 def _respond(X: Any, packed: bytes, labels: bool) -> NDArray[Any]:
@@ -191,6 +200,7 @@ def _respond_file(packed: bytes, labels: bool, path: str, options: ReadOptions) 
 def _checked_length(model: Responding, path: str, options: ReadOptions) -> float:
     """Return the number of rows that a file will give, NaN where only reading would tell."""
     with open_stream(path, allow_empty=True, options=options) as stream:
-        stream.require(model.n_features_in_, getattr(model, "feature_names_in_", None))
+        first = _first(model)
+        stream.require(first.n_features_in_, getattr(first, "feature_names_in_", None))
         some_left_out = options.on_bad_row == "skip"
         return np.nan if some_left_out or stream.n_rows is None else stream.n_rows

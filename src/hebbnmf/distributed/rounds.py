@@ -171,7 +171,8 @@ def fit(
         cursors=[shards.begin(shard) for shard in range(n_shards)],
         ended=[False] * n_shards,
     )
-    with hold_checkpoint(checkpoint, shards.files, is_new=True, force=force):
+    steps = [step for _, step in divided(model)[0].steps]
+    with hold_checkpoint(checkpoint, shards.files, steps, is_new=True, force=force):
         if checkpoint is not None:
             progress.source = shards.fingerprint(partial(compute, executor))
         training = _Training(model, shards, executor, progress, checkpoint, on_progress)
@@ -218,7 +219,7 @@ def resume(
             f"{path!s} was made from data with {_extent_of(progress.extent)}, but these have "
             f"{_extent_of(shards.extent)}: give those that were given to fit."
         )
-    with hold_checkpoint(path, shards.files, is_new=False, force=force):
+    with hold_checkpoint(path, shards.files, [], is_new=False, force=force):
         source = shards.fingerprint(partial(compute, executor))
         known = progress.source
         if known is not None and (change := _change(known, source)) and not force:

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from hebbnmf.engine.plasticity import discount_over
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.pipeline import StreamPipeline
-from hebbnmf.preprocessing import MissingFiller, RunningScaler, ZCAWhitener, unnamed_rows
+from hebbnmf.preprocessing import MissingFiller, RunningScaler, ZCAWhitener, as_dense, unnamed_rows
 
 __all__ = ["check_steps", "divided", "merge_steps", "pass_leading", "pass_other"]
 
@@ -48,8 +48,8 @@ def pass_leading(head: StreamPipeline, X: FloatArray) -> FloatArray:
     """Let the steps before the network learn rows, as in a serial run; return their output."""
     if not head.steps:
         return X
-    with unnamed_rows():
-        return np.asarray(head.partial_fit_transform(X))
+    with unnamed_rows:
+        return as_dense(head.partial_fit_transform(X), head[-1])
 
 
 def pass_other(
@@ -57,7 +57,7 @@ def pass_other(
 ) -> tuple[FloatArray, list[Summing]]:
     """Do the same `n_before` rows later; also return what the rows add to each step that learns."""
     added = []
-    with unnamed_rows():
+    with unnamed_rows:
         for step in _learning(head):
             if isinstance(step, RunningScaler):
                 step.n_samples_seen_ += n_before

@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.estimators.online import RespondingEstimator
 from hebbnmf.learner import SeparationSettings
 
 __all__ = ["NonnegativeICA"]
 
 
-class NonnegativeICA(OnlineEstimator):
+class NonnegativeICA(RespondingEstimator):
     """Non-negative independent component analysis online, by a Hebbian/anti-Hebbian network.
 
     Separates non-negative sources that are independent, or at least uncorrelated, and often near

@@ -19,7 +19,7 @@ from hebbnmf.engine.state import FloatArray
 from hebbnmf.learner import BATCH, Learner, check_rows
 from hebbnmf.parameters import COUNT, FLAG, Rule, check_parameter, optional
 
-__all__ = ["OnlineEstimator"]
+__all__ = ["OnlineEstimator", "RespondingEstimator"]
 
 _N_JOBS = optional(
     Rule("an integer other than 0", lambda v: COUNT.holds(v) or (isinstance(v, Integral) and v < 0))
@@ -85,21 +85,6 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         self._present(X, keep=False)
         return self
-
-    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
-        """Learn from each sample of a chunk, and return its response on arrival: Algorithm 1.
-
-        Parameters
-        ----------
-        X, y
-            As in `partial_fit`.
-
-        Returns
-        -------
-        Y : ndarray of shape (n_samples, n_components_)
-            The responses, one column for each unit recruited by the end of the call.
-        """
-        return in_chosen_container(self, self._present(X, keep=True).Y, X)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Respond to samples with frozen weights, each on its own.
@@ -243,6 +228,25 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             and X.flags.c_contiguous
             and not hasattr(self, "feature_names_in_")
         )
+
+
+class RespondingEstimator(OnlineEstimator):
+    """One whose output are the responses of its units, so that those on arrival are of use too."""
+
+    def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Learn from each sample of a chunk, and return its response on arrival: Algorithm 1.
+
+        Parameters
+        ----------
+        X, y
+            As in `partial_fit`.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components_)
+            The responses, one column for each unit recruited by the end of the call.
+        """
+        return in_chosen_container(self, self._present(X, keep=True).Y, X)
 
 
 def _is_single(dtypes: Any) -> bool:

@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.estimators.online import RespondingEstimator
 from hebbnmf.learner import DictionarySettings
 
 __all__ = ["OnlineDictionary"]
 
 
-class OnlineDictionary(OnlineEstimator):
+class OnlineDictionary(RespondingEstimator):
     """Sparse dictionary learning online, by a Hebbian/anti-Hebbian network with thresholds.
 
     The network of `OnlineSNMF`, whose units are silent unless their net input exceeds a threshold:

@@ -7,13 +7,13 @@ from sklearn.utils import Tags
 
 from hebbnmf.engine.network import Responses
 from hebbnmf.engine.state import FloatArray
-from hebbnmf.estimators.online import OnlineEstimator
+from hebbnmf.estimators.online import RespondingEstimator
 from hebbnmf.learner import Settings
 
 __all__ = ["OnlineSNMF"]
 
 
-class OnlineSNMF(ClusterMixin, OnlineEstimator):
+class OnlineSNMF(ClusterMixin, RespondingEstimator):
     """Online symmetric non-negative matrix factorization by a Hebbian/anti-Hebbian network.
 
     Samples are presented one at a time. The units respond to each with non-negative activities

@@ -12,7 +12,7 @@ from hebbnmf.persistence.archives import Archive, Arrays, Json
 from hebbnmf.persistence.parameters import pack_seed, pack_value, unpack_seed
 from hebbnmf.preprocessing import MissingFiller, PatchNormalizer, RunningScaler, ZCAWhitener
 
-__all__ = ["Step", "pack_step", "unpack_step"]
+__all__ = ["Step", "name_of_step", "pack_step", "unpack_step"]
 
 Step = Any  # a transformer of any of the classes below
 
@@ -80,13 +80,19 @@ _RANGES = {
 }
 
 
-def pack_step(step: Step, i: int, arrays: Arrays, *, fitted: bool = True) -> dict[str, Json]:
-    """Describe step number i, and add its arrays; it must be fitted unless told otherwise."""
+def name_of_step(step: Step) -> str:
+    """Return the name that files give to a step, or raise TypeError if it cannot be saved."""
     name = next((name for name, known in _STEPS.items() if type(step) is known.kind), None)
     if name is None:
         raise TypeError(
             f"{type(step).__name__} cannot be saved: preprocessing may be {', '.join(_STEPS)}."
         )
+    return name
+
+
+def pack_step(step: Step, i: int, arrays: Arrays, *, fitted: bool = True) -> dict[str, Json]:
+    """Describe step number i, and add its arrays; it must be fitted unless told otherwise."""
+    name = name_of_step(step)
     known = _STEPS[name]
     if fitted:
         check_is_fitted(step, "n_features_in_")

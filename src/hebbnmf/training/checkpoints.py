@@ -10,6 +10,7 @@ from hebbnmf.learner import warn_user
 from hebbnmf.persistence import save
 from hebbnmf.persistence.atomic import check_not_read, check_target, is_streamed, is_taken
 from hebbnmf.persistence.locks import locked
+from hebbnmf.persistence.steps import Step, name_of_step
 
 __all__ = ["check_checkpoint", "hold_checkpoint", "store_checkpoint"]
 
@@ -36,12 +37,19 @@ def check_checkpoint(
 
 @contextmanager
 def hold_checkpoint(
-    path: str | PathLike[str] | None, inputs: Iterable[str | int], *, is_new: bool, force: bool
+    path: str | PathLike[str] | None,
+    inputs: Iterable[str | int],
+    steps: Iterable[Step],
+    *,
+    is_new: bool,
+    force: bool,
 ) -> Iterator[None]:
-    """Check a checkpoint, if there is one, and keep other trainings from it."""
+    """Check a checkpoint, if there is one, and what goes into it; keep other trainings from it."""
     if path is None:
         yield
         return
+    for step in steps:
+        name_of_step(step)
     inputs = list(inputs)
     check_checkpoint(path, inputs, is_new=is_new, force=force)
     with locked(path):

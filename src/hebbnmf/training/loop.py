@@ -27,6 +27,7 @@ from hebbnmf.preprocessing import (
     PatchNormalizer,
     RunningScaler,
     ZCAWhitener,
+    as_dense,
     transform_rows,
     unnamed_rows,
 )
@@ -127,7 +128,10 @@ def train(
     900
     """
     schedule = _Schedule(every, every_seconds)
-    with hold_checkpoint(checkpoint, stream.files, is_new=position is None, force=force):
+    is_new, steps = position is None, [*preprocessing]
+    if isinstance(model, StreamPipeline):
+        steps += [step for _, step in model.steps[:-1]]
+    with hold_checkpoint(checkpoint, stream.files, steps, is_new=is_new, force=force):
         if position is not None:
             fingerprint = find_position(stream, position, force=force)
         else:
@@ -473,7 +477,7 @@ class _PipelineRun(_Run):
 
     def _wants_first_rows(self) -> bool:
         """Return whether a step learns otherwise than row by row, from the first one on."""
-        return not all(isinstance(step, RunningScaler | OnlineEstimator) for step in self._steps())
+        return not all(isinstance(step, RunningScaler) for step in self._steps())
 
     def _learn(self, rows: FloatArray) -> Responses:
         # Those of now: the model gets others if this chunk is given up.
@@ -509,8 +513,8 @@ def _passed(head: StreamPipeline, rows: FloatArray) -> FloatArray:
     """Let steps, if there are any, learn rows; return what they make of them."""
     if not head.steps:
         return rows
-    with unnamed_rows():
-        return np.asarray(head.partial_fit_transform(rows))
+    with unnamed_rows:
+        return as_dense(head.partial_fit_transform(rows), head[-1])
 
 
 def _restore(network: OnlineEstimator, state: LearnerState | None) -> None:
