@@ -3,6 +3,8 @@
 Written from the paper alone. Nothing here is shared with the package.
 """
 
+import math
+
 import numpy as np
 
 
@@ -139,17 +141,26 @@ def minimum_of_equation_6(Yhat, excess, net):
     def energy(y):
         return 2 * excess * y**2 - 4 * Yhat * y * net + 2 * Yhat * y**2 + y**4
 
-    roots = np.roots([4.0, 0.0, 4 * (Yhat + excess), -4 * Yhat * net])
     candidates = [0.0]
-    for root in roots:
-        if abs(root.imag) <= 1e-6 * abs(root) and root.real > 0:
-            y = root.real
-            for _ in range(3):  # np.roots is good to about 1e-8 only where roots are close
+    for y in real_roots_of_cubic(Yhat + excess, -Yhat * net):
+        if y > 0:
+            for _ in range(3):  # a formula loses digits where roots are close, or cancel
                 slope = 3 * y**2 + Yhat + excess
                 if slope > 0:
                     y -= (y**3 + (Yhat + excess) * y - Yhat * net) / slope
             candidates.append(max(y, 0.0))
     return min(candidates, key=energy)
+
+
+def real_roots_of_cubic(p, q):
+    """Solve ``y^3 + p y + q = 0`` by Cardano's and Viete's formulas."""
+    discriminant = (q / 2) ** 2 + (p / 3) ** 3
+    if discriminant >= 0:
+        root = math.sqrt(discriminant)
+        return [math.cbrt(-q / 2 + root) + math.cbrt(-q / 2 - root)]
+    radius = 2 * math.sqrt(-p / 3)
+    angle = math.acos(max(-1.0, min(1.0, 3 * q / (p * radius)))) / 3
+    return [radius * math.cos(angle - 2 * math.pi * k / 3) for k in range(3)]
 
 
 def online_subspace(X, m, *, memory=None, center=False, residue=1e-8):
