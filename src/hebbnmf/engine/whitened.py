@@ -108,6 +108,16 @@ class WhitenedNetwork:
         return self._separation
 
     @property
+    def lateral_weights(self) -> FloatArray:
+        """M of the rectified units, zero on the diagonal."""
+        return self._separation.lateral_weights
+
+    @property
+    def cumulative_activity(self) -> NDArray[np.float64]:
+        """Yhat of the rectified units."""
+        return self._separation.cumulative_activity
+
+    @property
     def whitening_matrix(self) -> FloatArray:
         """Q, which turns x into z, (max_units, n_features)."""
         return self._Q.astype(self.dtype)

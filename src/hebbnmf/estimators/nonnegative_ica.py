@@ -50,6 +50,10 @@ class NonnegativeICA(RespondingEstimator):
         Its pseudo-inverse, from sources to samples. Sources are of unit variance.
     whitening_ : ndarray of shape (n_components, n_features_in_)
         The map from samples to whitened ones.
+    lateral_weights_ : ndarray of shape (n_components_, n_components_)
+        Weights M of the rectified units, zero on the diagonal.
+    cumulative_activity_ : ndarray of shape (n_components_,)
+        Cumulative activity of each; one over it is the unit's learning rate.
     n_components_ : int
         Number of units recruited so far.
     n_samples_seen_ : int

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -139,6 +139,16 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def n_samples_seen_(self) -> int:
         """Number of presentations so far."""
         return self.learner_.network.n_samples
+
+    @property
+    def lateral_weights_(self) -> FloatArray:
+        """Lateral weights M, zero on the diagonal."""
+        return self.learner_.network.lateral_weights
+
+    @property
+    def cumulative_activity_(self) -> NDArray[np.float64]:
+        """Cumulative activity Yhat."""
+        return self.learner_.network.cumulative_activity
 
     @property
     def _n_features_out(self) -> int:

@@ -1,7 +1,7 @@
 """OnlineDictionary: sparse codes and their atoms, by units with a threshold."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.estimators.online import RespondingEstimator
@@ -141,13 +141,3 @@ class OnlineDictionary(RespondingEstimator):
     def feedforward_weights_(self) -> FloatArray:
         """Feedforward weights W."""
         return self.learner_.network.components
-
-    @property
-    def lateral_weights_(self) -> FloatArray:
-        """Lateral weights M."""
-        return self.learner_.network.lateral_weights
-
-    @property
-    def cumulative_activity_(self) -> NDArray[np.float64]:
-        """Cumulative activity Yhat."""
-        return self.learner_.network.cumulative_activity

@@ -230,16 +230,6 @@ class OnlinePCA(OnlineEstimator):
         return self.learner_.network.feedforward_weights
 
     @property
-    def lateral_weights_(self) -> FloatArray:
-        """Lateral weights M."""
-        return self.learner_.network.lateral_weights
-
-    @property
-    def cumulative_activity_(self) -> NDArray[np.float64]:
-        """Cumulative activity Yhat."""
-        return self.learner_.network.cumulative_activity
-
-    @property
     def _scatter(self) -> NDArray[np.float64]:
         """Discounted sum of squares along each axis."""
         return self.learner_.network.principal_axes()[1]

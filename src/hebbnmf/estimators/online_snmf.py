@@ -251,16 +251,6 @@ class OnlineSNMF(ClusterMixin, RespondingEstimator):
         return self.learner_.network.components
 
     @property
-    def lateral_weights_(self) -> FloatArray:
-        """Lateral weights M."""
-        return self.learner_.network.lateral_weights
-
-    @property
-    def cumulative_activity_(self) -> NDArray[np.float64]:
-        """Cumulative activity Yhat."""
-        return self.learner_.network.cumulative_activity
-
-    @property
     def thresholds_(self) -> FloatArray:
         """What the offset takes from the net input of each unit."""
         return self.learner_.network.thresholds
