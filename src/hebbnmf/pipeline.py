@@ -217,7 +217,7 @@ def make_online_clusterer(
 
     It standardises the features, maps them so that similarity falls with distance, and feeds the
     network. All of it learns in one pass, in constant memory. Its settings were chosen on one half
-    of twelve real data sets and do well on the other; the guide "What is it good for" has the
+    of twelve real data sets and do well on the other; the guide "What is it good for?" has the
     figures, and says where other clusterers do better.
 
     Parameters

@@ -29,7 +29,6 @@ __all__ = [
     "PatchNormalizer",
     "RunningScaler",
     "ZCAWhitener",
-    "as_dense",
     "image_filters",
     "input_filters",
     "transform_rows",

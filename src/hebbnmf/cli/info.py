@@ -1,4 +1,4 @@
-"""The command `info`: what a model file holds, at a glance."""
+"""The command `info`: what a model file holds."""
 
 import json
 import os
@@ -26,7 +26,7 @@ Examples:
 @click.argument("model", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
 def info(model: str, as_json: bool) -> None:
-    """Show at a glance what a model file holds."""
+    """Show what a model file holds."""
     from hebbnmf.persistence import read
 
     facts = _facts(model, read(model))

@@ -1,6 +1,6 @@
 """OnlineEstimator: what the estimators that learn online share; it validates, and learns in chunks.
 
-A subclass names the class of its settings, and says what it tells of what was learned.
+A subclass names the class of its settings, and adds the attributes of its own.
 """
 
 from dataclasses import fields
@@ -163,7 +163,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
     def _complete_fit(self, samples: FloatArray) -> int:
-        """Set what only `fit` tells, and return the unconverged count of that."""
+        """Set what only `fit` knows, and return the unconverged count of that."""
         return 0
 
     def _present(self, X: ArrayLike, *, keep: bool) -> Responses:

@@ -74,10 +74,9 @@ class OnlineSNMF(ClusterMixin, RespondingEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of that order.
     track_cost : bool, default=False
-        Whether to keep account of the cost (9) of the online responses. It takes longer than
+        Whether to track the cost (9) of the online responses. It takes longer than
         learning itself where units are many: 0.2 microseconds a sample for 5 features and units
         together, 3 for 128, 22 for 512.
-
     n_jobs : int or None, default=None
         Number of threads of `transform`, `predict` and `score`, which changes no result. None
         takes all cores, but one inside a worker of joblib; -1 all cores, as joblib counts them.
@@ -95,7 +94,7 @@ class OnlineSNMF(ClusterMixin, RespondingEstimator):
         What ``similarity_offset`` takes from the net input of each unit; zeros without.
     unit_births_ : ndarray of shape (n_components_,)
         Number of samples presented before the one that recruited each unit; -1 where a file of
-        an older version does not tell. With ``recycle``, index and birth together identify what
+        version 0.1 does not say. With ``recycle``, index and birth together identify what
         a label stands for.
     n_components_ : int
         Number of units recruited so far.

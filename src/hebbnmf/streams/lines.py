@@ -26,8 +26,8 @@ class Lines:
 
     They are UTF-8 and end with LF, whatever the file has. Followed, they come as they arrive: a
     growing file is waited for without end, a pipe until it is closed. A line counts once its end
-    has arrived; `take` waits for at least one. A followed file that is moved away and made anew,
-    or cut to begin anew, as logs are, is read from its new beginning, as by ``tail -F``.
+    has arrived; `take` waits for at least one. A followed file that is moved away and created again,
+    or truncated, as logs are, is read from its new beginning, as by ``tail -F``.
     """
 
     def __init__(self, path: str, *, follow: bool, encoding: str = "utf-8") -> None:
@@ -94,7 +94,7 @@ class Lines:
 
     @property
     def inode(self) -> int | None:
-        """What tells a followed file from the one that is made anew at its path; else None."""
+        """What distinguishes a followed file from a new one at its path; else None."""
         return os.fstat(self._file.fileno()).st_ino if self._grows else None
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Lines:
         """Return whether another file, or a cut one, is now where the followed one was."""
         try:
             there = os.stat(self._path)
-        except FileNotFoundError:  # moved away, and not made anew yet
+        except FileNotFoundError:  # moved away, and not created again yet
             return False
         here = os.fstat(self._file.fileno())
         return not os.path.samestat(here, there) or here.st_size < self._file.tell()

@@ -191,7 +191,7 @@ class Reader(ABC):
         return places[0]
 
     def _check_names(self, names: list[str], chosen: list[int]) -> None:
-        """Refuse features that nobody chose by number, and that a name does not tell apart."""
+        """Refuse features that nobody chose by number, and that names do not distinguish."""
         n_of = Counter(names)
         for name, j in zip(names, chosen, strict=True):
             if re.fullmatch(r"(Unnamed: \d+)?", name):

@@ -149,7 +149,7 @@ class Stream(Iterator[FloatArray], AbstractContextManager["Stream"]):
 
     @property
     def follows_file(self) -> bool:
-        """Whether rows come from a file that grows, and may be moved away and made anew."""
+        """Whether rows come from a file that grows, and may be moved away and created again."""
         return self._reader.live and self._reader.repeatable
 
     @property

@@ -49,7 +49,7 @@ class _TextReader(FileReader):
         return [self._lines.byte, self._lines.line, *([] if inode is None else [inode])]
 
     def seek(self, cursor: list[int]) -> None:
-        """Go to a line; to the first one of a followed file that was made anew meanwhile."""
+        """Go to a line; to the first one of a followed file that was created again meanwhile."""
         byte, line = cursor[:2]
         (inode,) = cursor[2:] or (self._lines.inode,)
         if self._lines.inode is not None and inode != self._lines.inode:
@@ -79,7 +79,7 @@ class _TextReader(FileReader):
         first = self._lines.line - len(lines)
         if first == 0:
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
-            if lines[0] == self._header:  # again, in a file that was made anew
+            if lines[0] == self._header:  # again, in a file that was created again
                 lines[0] = b"\n"
         filled = [line for line in lines if not line.isspace()]
         if not filled:

@@ -76,7 +76,7 @@ def find_position(stream: Stream, position: Position, *, force: bool) -> Fingerp
     if problem and not force:
         raise StreamError(
             f"{stream.name} is not as it was when the checkpoint was written: {problem}; restore "
-            "it, begin anew with another checkpoint, or pass force=True to take it as it is now."
+            "it, start again with another checkpoint, or pass force=True to take it as it is now."
         )
     if problem and digests is not None:
         # Bytes that were the start of a line may lie within one now.

@@ -40,7 +40,7 @@ from hebbnmf.training.fingerprints import Fingerprint, find_position
 __all__ = ["resume", "train"]
 
 _DEFAULT_SECONDS = 60.0
-# Seconds that an interrupt waits for the end of the chunk in hand.
+# Seconds that an interrupt waits for the end of the current chunk.
 _PATIENCE = 0.5
 # Rows that a pipeline learns at a time: features may be many more than columns.
 _PIECE = 2048
@@ -332,7 +332,7 @@ class _Run:
             self._seconds = time.monotonic() - start
 
     def end(self, background: _Background) -> None:
-        """Write the last checkpoint, after the chunk in hand, or before it if that takes long."""
+        """Write the last checkpoint, after the current chunk, or before it if that takes long."""
         is_learned = background.call(lambda: None)
         wait([is_learned], timeout=None if self._before is None else _PATIENCE)
         with self._lock:
@@ -351,7 +351,7 @@ class _Run:
         save(self.model, path, **self._parts())
 
     def warn_uncentred(self) -> None:
-        """Warn of a mean that hides what tells samples apart, as soon as there are enough of them.
+        """Warn of a mean that hides the differences between samples, as soon as there are enough of them.
 
         Not behind a step that takes it off: the first samples of sorted data have another.
         """
@@ -422,7 +422,7 @@ class _Run:
         return self._network.learner_.state if self._has_begun() else None
 
     def _go_back(self) -> None:
-        """Give the model a learner that knows nothing of the chunk in hand."""
+        """Give the model a learner that knows nothing of the current chunk."""
         _restore(self._network, self._before)
 
 
@@ -500,7 +500,7 @@ class _PipelineRun(_Run):
         return [deepcopy(step) for step in self._steps()], self._network_state()
 
     def _go_back(self) -> None:
-        # The chunk in hand still changes the steps as they are: the model gets others.
+        # The current chunk still changes the steps as they are: the model gets others.
         steps, state = self._before
         network = copy(self._network)
         _restore(network, state)
