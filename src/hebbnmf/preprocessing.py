@@ -32,7 +32,6 @@ __all__ = [
     "image_filters",
     "input_filters",
     "transform_rows",
-    "unnamed_rows",
 ]
 
 _FLOATS = [np.float64, np.float32]

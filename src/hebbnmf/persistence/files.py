@@ -202,7 +202,8 @@ def read_checkpoint(path: str | PathLike[str], *, rounds: bool = False) -> Check
     ):
         kind = "a training in rounds" if rounds else "a training on a stream"
         raise ValueError(
-            f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; start again."
+            f"{path!s} is a model but not a checkpoint of {kind}: it cannot be resumed; start "
+            "again."
         )
     if not is_count(position.get("n_before", 0)):
         raise ModelFileError(

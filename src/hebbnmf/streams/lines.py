@@ -26,8 +26,8 @@ class Lines:
 
     They are UTF-8 and end with LF, whatever the file has. Followed, they come as they arrive: a
     growing file is waited for without end, a pipe until it is closed. A line counts once its end
-    has arrived; `take` waits for at least one. A followed file that is moved away and created again,
-    or truncated, as logs are, is read from its new beginning, as by ``tail -F``.
+    has arrived; `take` waits for at least one. A followed file that is moved away and created
+    again, or truncated, as logs are, is read from its new beginning, as by ``tail -F``.
     """
 
     def __init__(self, path: str, *, follow: bool, encoding: str = "utf-8") -> None:

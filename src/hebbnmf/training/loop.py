@@ -351,7 +351,7 @@ class _Run:
         save(self.model, path, **self._parts())
 
     def warn_uncentred(self) -> None:
-        """Warn of a mean that hides the differences between samples, as soon as there are enough of them.
+        """Warn of a mean that hides how samples differ, once there are enough of them.
 
         Not behind a step that takes it off: the first samples of sorted data have another.
         """
