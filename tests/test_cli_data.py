@@ -218,12 +218,14 @@ def test_clusters_are_those_of_the_online_clusterer(rows):
     swapped = run("predict", "m.npz", "-", stdin="b,a\n2,1\n").stdout
     assert swapped == run("predict", "m.npz", "-", stdin="a,b\n1,2\n").stdout
     run("plot", "m.npz", "--data", "rows.csv", "-o", "m.png")
-    assert "RBFMap" in run("info", "m.npz").stdout
+    facts = run("info", "m.npz").stdout
+    assert "RBFMap" in facts
+    assert re.search(r"^features +2\n.*^feature names +a, b$", facts, re.M | re.S)
     assert "no filters" in run("plot", "m.npz", "--kind", "filters", "-o", "n.png", code=1).stderr
 
 
 def unnamed(method, rows):
-    with unnamed_rows():
+    with unnamed_rows:
         return method(rows)
 
 
@@ -762,7 +764,7 @@ def load_any(path):
 
 def test_the_picture_suits_the_model(monkeypatch):
     drawn = []
-    for kind in ("filters", "directions", "activity_density"):
+    for kind in ("filters", "clusters", "directions", "activity_density", "cost"):
         name = f"hebbnmf.plots.plot_{kind}"
         monkeypatch.setattr(name, lambda *_, kind=kind, ax: drawn.append(kind) or ax)
     rng = np.random.default_rng(0)
@@ -774,9 +776,26 @@ def test_the_picture_suits_the_model(monkeypatch):
     run("plot", "model.npz", "--data", "rows.csv", "-o", "p.svg")
     run("plot", "five.npz", "--data", "five.npy", "-o", "p.pdf")
     run("plot", "model.npz", "--data", "rows.csv", "--kind", "activity", "-o", "p.png")
-    assert drawn == ["filters", "directions", "activity_density", "activity_density"]
+    for kind in ("directions", "cost"):
+        run("plot", "model.npz", "--data", "rows.csv", "--kind", kind, "-o", "p.png")
+    run("fit", "five.npy", "-o", "pca.npz", "--model", "pca", "--n-components", "2")
+    run("plot", "pca.npz", "--data", "five.npy", "-o", "p.png")
+    assert drawn == [
+        *("filters", "clusters", "clusters", "activity_density"),
+        *("directions", "cost", "activity_density"),
+    ]
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
-    run("plot", "five.npz", "-o", "p.png", code=2)
+    assert "--data FILE" in run("plot", "five.npz", "-o", "p.png", code=2).stderr
+    without = ["pca.npz", "--data", "five.npy", "--kind", "clusters", "-o", "p.png"]
+    assert "has no clusters" in run("plot", *without, code=1).stderr
+
+
+def test_clusters_of_a_kernel_are_drawn_on_the_plane_of_the_rows_before_it(rows):
+    run("fit", "rows.csv", "-o", "m.npz", "--clusters", "3", "--seed", "0")
+    run("plot", "m.npz", "--data", "rows.csv", "-o", "p.svg")
+    drawn = Path("p.svg").read_text()
+    assert "feature 1" in re.sub("<[^>]*>", "", drawn) or "<!-- feature 1 -->" in drawn
+    assert drawn.count("<use ") > len(rows)
 
 
 def test_filters_act_on_rows_as_they_were():

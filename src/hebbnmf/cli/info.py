@@ -42,13 +42,13 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
     from hebbnmf.estimators import OnlineSNMF
     from hebbnmf.estimators.online import OnlineEstimator
 
-    model = file.model
+    model, first = file.model, (*file.preprocessing, file.model)[0]
     facts = {"file": path, "bytes": os.stat(path).st_size, "model": type(model).__name__}
     if isinstance(model, OnlineEstimator) and model.__sklearn_is_fitted__():
         facts |= {
             "units": model.n_components_,
             "samples_seen": model.n_samples_seen_,
-            "features": model.n_features_in_,
+            "features": int(first.n_features_in_),
             "dtype": model.learner_.network.dtype.name,
         }
         if isinstance(model, OnlineSNMF):
@@ -59,8 +59,9 @@ def _facts(path: str, file: "ModelFile") -> dict[str, object]:
         facts |= {"samples": len(model.embedding_), "cost": float(model.cost_history_[-1])}
     else:
         facts["units"] = None
-    if hasattr(model, "feature_names_in_"):
-        facts["feature_names"] = list(model.feature_names_in_)
+    names = getattr(first, "feature_names_in_", getattr(model, "feature_names_in_", None))
+    if names is not None:
+        facts["feature_names"] = list(names)
     # Random states and init arrays are too long to print.
     plain = (bool, int, float, str, type(None))
     parameters = {k: v for k, v in model.get_params().items() if k != "n_jobs"}  # not in the file

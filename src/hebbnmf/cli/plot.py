@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 # Rows that a picture is drawn from: more make it no clearer.
 _ROWS = 10_000
+_INNER = [0.01, 0.99]
 
 
 @click.command(
     epilog="""\b
 Examples:
-  $ hebbnmf plot model.npz --data rows.csv -o directions.png
+  $ hebbnmf plot model.npz --data rows.csv -o clusters.png
   $ hebbnmf plot model.npz --data rows.csv --kind activity -o activity.svg
   $ hebbnmf plot model.npz --data rows.csv --kind cost -o cost.png
 """
@@ -35,9 +36,10 @@ Examples:
 @click.option("-o", "--output", type=PATH, required=True, help="Picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
-    type=click.Choice(["filters", "directions", "activity", "cost"]),
-    help="Weights as square pictures; weights over data, of more than two columns on the plane of "
-    "most variance; density of activity; cost (9) of the responses as rows come.",
+    type=click.Choice(["filters", "clusters", "directions", "activity", "cost"]),
+    help="Weights as square pictures; rows by their label, or weights over rows, of more than two "
+    "columns on the plane of most variance; density of activity; cost (9) of the responses as "
+    "rows come.",
 )
 @FORCE
 @read_options
@@ -50,31 +52,45 @@ def plot(
     reading: "ReadOptions",
     fill: str | None,
 ) -> None:
-    """Draw a model: filters, directions, activity or cost.
+    """Draw a model: filters, clusters, directions, activity or cost.
 
-    By default directions over the data for two columns, filters where columns make a square, and
-    else the density of activity. The first 10000 rows of the data are used.
+    By default filters where columns make a square, else the rows of --data by their label, or the
+    density of activity of a model without labels. The first 10000 rows are used.
     """
+    from matplotlib.figure import Figure
+
+    from hebbnmf.plots import plot_filters
+    from hebbnmf.preprocessing import input_filters
+
     check_picture(output, [model, *data], force=force)
     net, steps, reading = read_fitted(model, reading, fill)
     if not net.n_components_:
         raise ValueError(f"{model} has no unit to draw; fit with a lower --rank-penalty.")
     n_columns = steps[0].n_features_in_ if steps else net.n_features_in_
     has_filters = n_columns == net.n_features_in_
-    kind = kind or (_kind(n_columns) if has_filters else "activity")
-    if kind == "filters" and not has_filters:
-        raise ValueError(f"{model} sees rows through a kernel and has no filters: plot activity.")
+    kind = kind or _kind(n_columns if has_filters else 0, net)
+    if kind in ("filters", "directions") and not has_filters:
+        raise ValueError(
+            f"{model} sees rows through a kernel and has no {kind}: plot clusters or activity."
+        )
+    if kind == "clusters" and not hasattr(net, "predict"):
+        raise ValueError(f"{model} is an {type(net).__name__}, which has no clusters.")
     if kind != "filters" and not data:
-        raise click.UsageError(f"a picture of kind {kind} needs --data.")
-    rows = _first_rows(data, reading, net, steps) if data else None
-    _draw(kind, net, steps, rows, output)
+        raise click.UsageError(f"a picture of kind {kind} needs rows: give them by --data FILE.")
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    ax = figure.subplots()
+    if kind == "filters":
+        plot_filters(input_filters(net.components_, steps), ax=ax)
+    else:
+        _draw(kind, _first_rows(data, reading, net, steps), net, steps, ax)
+    save_picture(figure, output)
 
 
-def _kind(n_features: int) -> str:
-    if n_features == 2:
-        return "directions"
-    is_square = n_features >= 9 and round(n_features**0.5) ** 2 == n_features
-    return "filters" if is_square else "activity"
+def _kind(n_filtered: int, model: "OnlineEstimator") -> str:
+    """Return the default for weights of so many columns, none if they are not those of the data."""
+    if n_filtered >= 9 and round(n_filtered**0.5) ** 2 == n_filtered:
+        return "filters"
+    return "clusters" if hasattr(model, "predict") else "activity"
 
 
 def _first_rows(
@@ -82,51 +98,50 @@ def _first_rows(
 ) -> "FloatArray":
     import numpy as np
 
-    from hebbnmf.preprocessing import transform_rows
-
     with open_data(data, reading, model, steps, limit=_ROWS) as stream:
         rows = np.concatenate(list(stream))
         report_bad_rows(stream)
-    return model.learner_.check_rows(transform_rows(steps, rows))
+    return rows
 
 
 def _draw(
-    kind: str, model: "OnlineEstimator", steps: "list[Step]", rows: "FloatArray | None", output: str
+    kind: str, rows: "FloatArray", model: "OnlineEstimator", steps: "list[Step]", ax: "Axes"
 ) -> None:
-    from matplotlib.figure import Figure
+    from hebbnmf.feature_map import RBFMap
+    from hebbnmf.plots import plot_activity_density, plot_clusters, plot_cost, plot_directions
+    from hebbnmf.preprocessing import transform_rows
 
-    from hebbnmf.plots import plot_activity_density, plot_cost, plot_filters
-    from hebbnmf.preprocessing import input_filters
-
-    figure = Figure(figsize=(6, 6), layout="constrained")
-    ax = figure.subplots()
-    if rows is None or kind == "filters":
-        plot_filters(input_filters(model.components_, steps), ax=ax)
-    elif kind == "directions":
-        _draw_directions(rows, model.components_, ax)
-    elif kind == "cost":
-        plot_cost(rows, model.respond(rows).Y, ax=ax)
+    # A kernel has no plane: the rows before it are drawn.
+    n_drawn = next((i for i, step in enumerate(steps) if isinstance(step, RBFMap)), len(steps))
+    drawn = transform_rows(steps[:n_drawn], rows)
+    rows = model.learner_.check_rows(transform_rows(steps[n_drawn:], drawn))
+    responses = model.respond(rows)
+    if kind == "cost":
+        plot_cost(rows, responses.Y, ax=ax)
+        return
+    if kind == "activity":
+        plot_activity_density(responses.Y, ax=ax)
+        return
+    plane, labels = _plane(drawn)
+    if kind == "directions":
+        plot_directions(drawn @ plane, model.components_ @ plane, ax=ax)
     else:
-        plot_activity_density(model.respond(rows).Y, ax=ax)
-    save_picture(figure, output)
+        plot_clusters(drawn @ plane, responses.labels, ax=ax)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def _draw_directions(rows: "FloatArray", components: "FloatArray", ax: "Axes") -> None:
-    """Draw rows and weights; of more than two columns, on the plane in which rows vary most."""
+def _plane(rows: "FloatArray") -> "tuple[FloatArray, list[str]]":
+    """Return the plane in which rows vary most, and the names of its axes."""
     import numpy as np
 
-    from hebbnmf.plots import plot_directions
-
-    if rows.shape[1] <= 2:
-        if rows.shape[1] < 2:
-            raise ValueError("directions take at least two columns; draw --kind activity.")
-        plot_directions(rows, components, ax=ax)
-        return
-    variances, axes = np.linalg.eigh(np.cov(rows.T, dtype=np.float64))
+    if rows.shape[1] < 2:
+        raise ValueError("a picture of one column has no plane; draw --kind activity.")
+    if rows.shape[1] == 2:
+        return np.eye(2), ["feature 1", "feature 2"]
+    inner = np.clip(rows, *np.quantile(rows, _INNER, axis=0))  # outliers choose no plane
+    variances, axes = np.linalg.eigh(np.cov(inner.T, dtype=np.float64))
     shares = variances[:-3:-1] / variances.sum()
-    plane = axes[:, :-3:-1]
-    plot_directions(rows @ plane, components @ plane, ax=ax)
-    labels = [
+    names = [
         f"principal axis {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(shares)
     ]
-    ax.set(xlabel=labels[0], ylabel=labels[1])
+    return axes[:, :-3:-1], names
