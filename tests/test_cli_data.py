@@ -1,5 +1,6 @@
 """The commands that read data: what they learn and write, and how they fail."""
 
+import hashlib
 import json
 import os
 import re
@@ -8,8 +9,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -502,12 +507,104 @@ def test_what_an_interrupted_fit_has_learned_is_kept(monkeypatch, signum):
     np.save("wide.npy", X)
     # Once the first of two chunks is learned.
     monkeypatch.setattr(Watcher, "on_progress", lambda *_: os.kill(os.getpid(), signum))
-    result = run("fit", "wide.npy", "-o", "m.npz", code=128 + signum)
+    with handled(signum, signal.default_int_handler):
+        result = run("fit", "wide.npy", "-o", "m.npz", code=128 + signum)
     assert result.stderr == (
         "Interrupted: 72 rows are learned: m.npz holds them; --continue m.npz learns further "
         "rows.\n"
     )
     assert_same_model(load("m.npz"), OnlineSNMF().partial_fit(X[:72]))
+
+
+@contextmanager
+def handled(signum, handler):
+    """Handle a signal in this way, whatever started the tests."""
+    before = signal.signal(signum, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_does_not_end_a_fit(monkeypatch, signum):
+    monkeypatch.setattr(Watcher, "on_progress", lambda *_: os.kill(os.getpid(), signum))
+    with handled(signum, signal.SIG_IGN):
+        run("fit", "rows.csv", "-o", "m.npz")
+    assert load("m.npz").n_samples_seen_ == 300
+
+
+def test_signals_are_left_as_they_were():
+    with (
+        handled(signal.SIGINT, signal.SIG_IGN),
+        handled(signal.SIGTERM, signal.SIG_IGN),
+        handled(signal.SIGHUP, signal.SIG_IGN),
+    ):
+        run("info", "model.npz")
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            assert signal.getsignal(signum) == signal.SIG_IGN
+        before = signal.set_wakeup_fd(-1)
+    assert before == -1
+
+
+def interrupting(function, *, after=False):
+    """Make a function that interrupts the process when it is first called, before its work."""
+    is_due = iter([True])
+
+    def interrupted(*args, **options):
+        if not after and next(is_due, False):
+            signal.raise_signal(signal.SIGINT)
+        result = function(*args, **options)
+        if after and next(is_due, False):
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    return interrupted
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "kept"),
+    [
+        ("hebbnmf.persistence.atomic.os.fsync", False, "m.npz holds them; --continue m.npz learns"),
+        ("hebbnmf.persistence.atomic.os.replace", True, "m.npz is written.\n"),
+        ("hebbnmf.cli.summary.Watcher.summarise", False, "m.npz is written.\n"),
+    ],
+)
+def test_an_interrupt_while_the_model_is_saved_or_summed_up_loses_nothing(
+    monkeypatch, rows, name, after, kept
+):
+    monkeypatch.setattr(name, interrupting(resolve_name(name), after=after))
+    error = run("fit", "rows.npy", "-o", "m.npz", code=130).stderr
+    assert f"Interrupted: 300 rows are learned: {kept}" in error
+    assert_same_model(load("m.npz"), OnlineSNMF().partial_fit(rows))
+    assert len(list(Path().glob("m.*"))) == 1
+
+
+def test_an_interrupt_waits_for_a_slow_disk(monkeypatch):
+    """Also where Python hears no signal until the call has returned."""
+    killed = []
+    monkeypatch.setattr("hebbnmf.cli.signals.os._exit", killed.append)
+    monkeypatch.setattr("hebbnmf.cli.signals._PATIENCE", 0.1)
+
+    def fsync(_):
+        monkeypatch.setattr("hebbnmf.persistence.atomic.os.fsync", lambda _: None)
+        Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 1_500_000)
+
+    monkeypatch.setattr("hebbnmf.persistence.atomic.os.fsync", fsync)
+    run("fit", "rows.npy", "-o", "m.npz", code=130)
+    assert load("m.npz").n_samples_seen_ == 300
+    assert killed == []
+
+
+def test_a_watch_whose_pipe_nobody_reads_is_ended_by_a_second_interrupt(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(Watcher, "on_progress", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("hebbnmf.persistence.atomic._Sequential", interrupting(open))
+    os.mkfifo("pipe")
+    error = run("fit", "rows.csv", "-o", "pipe", "--watch", code=130).stderr
+    (path,) = folder.glob("hebbnmf-*/model.npz")
+    assert f"300 rows are learned: {path} holds them" in error
 
 
 def test_watching_learns_each_row_as_it_arrives_and_saves_in_the_end(folder, rows):

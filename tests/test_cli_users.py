@@ -249,13 +249,36 @@ def test_a_continued_training_that_has_ended_is_not_resumed_into_another():
         assert json.loads(result.stdout)["samples_seen"] == 400
         assert Path("m.npz").read_bytes() == ended
     run(*args)  # continued further, which no resumed training takes back
-    run(*args, *checkpoint, "--resume")
-    assert load("m.npz").n_samples_seen_ == 500
+    facts = json.loads(run(*args, *checkpoint, "--resume", "--json").stdout)
+    assert facts["samples_seen"] == load("m.npz").n_samples_seen_ == 500
     run("fit", "rows.csv", "-o", "other.npz", *args[4:], *checkpoint, "--resume")
     assert Path("other.npz").read_bytes() == ended  # another name is written
     file = read("c.npz")
     save(file.model, "c.npz", position={**file.position, "n_before": -1})
     assert "-1 is not a number of samples" in run(*args, *checkpoint, "--resume", code=1).stderr
+
+
+def test_an_ended_training_that_is_resumed_takes_no_output_back(rows):
+    write("day1.csv", rows[:144])
+    write("day2.csv", rows[144:])
+    args = ("fit", "day1.csv", "-o", "m.npz", *FIT, "--checkpoint", "c.npz")
+    run(*args)
+    ended = Path("m.npz").read_bytes()
+    run("fit", "day2.csv", "-o", "m.npz", "--continue", "m.npz")
+    continued = Path("m.npz").read_bytes()
+    result = run(*args, "--resume", "--json")
+    assert Path("m.npz").read_bytes() == continued
+    assert json.loads(result.stdout)["samples_seen"] == 300
+    assert "m.npz stays as it is, with 300 samples seen: name another output" in result.stderr
+    Path("m.npz").unlink()
+    run(*args, "--resume")
+    assert Path("m.npz").read_bytes() == ended
+    run("fit", "day2.csv", "-o", "m.npz", "--limit", 100)  # older
+    assert "stays" not in run(*args, "--resume").stderr
+    assert Path("m.npz").read_bytes() == ended
+    Path("m.npz").write_text("Dear reader\n")
+    run(*args, "--resume", "--force")
+    assert Path("m.npz").read_bytes() == ended
 
 
 def test_a_shuffle_within_windows_says_so_once_there_are_several(monkeypatch):

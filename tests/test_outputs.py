@@ -1,5 +1,6 @@
 """Outputs: nothing that is read, held or not ours is replaced, whatever ends the writing."""
 
+import errno
 import os
 import resource
 import shutil
@@ -181,7 +182,8 @@ def test_force_is_one_option(command):
 
 
 @needs_root
-def test_a_device_stays_a_device():
+def test_a_device_stays_a_device(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     for _ in range(2):
         run("fit", "rows.csv", "-o", "null")
@@ -471,9 +473,58 @@ def test_a_model_that_finds_no_room_is_written_elsewhere(folder, monkeypatch):
     error = run("fit", "rows.csv", "-o", "disk/m.npz", code=1).stderr
     (path,) = (folder / "elsewhere").glob("hebbnmf-*/m.npz")
     assert "disk/m.npz: was not written" in error
-    assert f"300 rows are learned: {path} holds them" in error
+    assert f"No such file or directory. 300 rows are learned: {path} holds them; --con" in error
     assert load(path).n_samples_seen_ == 300
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_what_can_be_kept_nowhere_does_not_hide_the_error(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "missing"))
+    (folder / "disk").mkdir()
+    monkeypatch.setattr("hebbnmf.cli.summary.Watcher.on_progress", lambda *_: Path("disk").rmdir())
+    error = run("fit", "rows.csv", "-o", "disk/m.npz", code=1).stderr
+    assert error.startswith("Error: disk/m.npz: was not written")
+    assert error.endswith("300 rows are learned, and can be written nowhere.\n")
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.filterwarnings("default")
+def test_a_checkpoint_of_another_training_does_not_count_as_what_was_learned(monkeypatch):
+    def no_room(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "c.npz")
+
+    args = ["fit", "wide.npy", "-o", "m.npz", "--checkpoint", "c.npz"]
+    run(*args, "--memory", 100, code=1)
+    earlier = Path("c.npz").read_bytes()
+    monkeypatch.setattr("hebbnmf.training.checkpoints.save", no_room)
+    error = run(*args, "--force", code=1).stderr
+    assert "c.npz: No space left on device" in error
+    assert error.endswith(
+        "72 rows are learned: m.npz holds them, c.npz does not; --continue m.npz learns further "
+        "rows.\n"
+    )
+    assert load("m.npz").n_samples_seen_ == load("c.npz").n_samples_seen_ == 72
+    assert Path("c.npz").read_bytes() == earlier
+
+
+@pytest.mark.usefixtures("wide")
+def test_no_pipe_gets_a_model_that_is_not_finished(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    os.mkfifo("pipe")  # which nobody reads
+    error = run("fit", "wide.npy", "-o", "pipe", code=1).stderr
+    (path,) = folder.glob("hebbnmf-*/model.npz")
+    assert f"72 rows are learned: {path} holds them; --continue" in error
+    assert load(path).n_samples_seen_ == 72
+    assert not list(folder.glob("pipe?*"))
+
+
+@needs_root
+def test_what_a_device_does_not_take_is_kept(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    os.mknod("full", stat.S_IFCHR | 0o666, os.makedev(1, 7))
+    error = run("fit", "rows.csv", "-o", "full", code=1).stderr
+    (path,) = folder.glob("hebbnmf-*/model.npz")
+    assert f"No space left on device. 300 rows are learned: {path} holds them" in error
 
 
 # Terminals ----------------------------------------------------------------------------------------
