@@ -75,6 +75,8 @@ def time_learning(model, opened, steps, shape, rounds, urls, frames):
 
 def time_interrupt(folder):
     """Return the seconds from Ctrl-C until the process of the demo has ended."""
+    # A child would go on ignoring what a shell in the background ignores.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [sys.executable, "-m", "hebbnmf.cli", "live", "demo", "--no-browser", "--port", "0"]
     checkpoint = Path(folder, "part.npz")
     with (

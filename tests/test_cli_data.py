@@ -589,9 +589,9 @@ def test_an_interrupt_waits_for_a_slow_disk(monkeypatch):
     monkeypatch.setattr("hebbnmf.cli.signals._PATIENCE", 0.1)
 
     def fsync(_):
+        monkeypatch.setattr("hebbnmf.persistence.atomic.os.fsync", lambda _: None)
         Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
         hashlib.pbkdf2_hmac("sha256", b"", b"", 1_500_000)
-        monkeypatch.setattr("hebbnmf.persistence.atomic.os.fsync", lambda _: None)
 
     monkeypatch.setattr("hebbnmf.persistence.atomic.os.fsync", fsync)
     run("fit", "rows.npy", "-o", "m.npz", code=130)

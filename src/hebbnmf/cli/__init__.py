@@ -112,7 +112,9 @@ def _one_line(error: Exception) -> str:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
-    return printable(_in_options(" ".join([text, *getattr(error, "__notes__", [])])))
+    if notes := getattr(error, "__notes__", []):
+        text = " ".join([text if text.endswith(".") else f"{text}.", *notes])
+    return printable(_in_options(text))
 
 
 def _in_options(text: str) -> str:

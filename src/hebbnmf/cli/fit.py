@@ -1,15 +1,14 @@
 """The command `fit`: learn from files and pipes."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from hebbnmf.cli.compiling import compile_notice
+from hebbnmf.cli.ending import Ending
 from hebbnmf.cli.inputs import (
     PATH,
     data_argument,
@@ -232,17 +231,34 @@ def fit(
     "day*.csv", or - for standard input. They are read in constant memory.
     """
     check_usage(ctx, data, output, o)
-    from hebbnmf.persistence.atomic import is_streamed
-    from hebbnmf.streams import open_stream
-    from hebbnmf.training import train
-
     check_outputs(data, output, o)
     if o["as_json"]:
         check_output("-", data)
     begin = begin_training(ctx, data, reading, fill, o)
-    n_before = begin.n_learned()
+    watcher = Watcher(suggest_scale=not begin.is_scaled)
     interrupts = ctx.ensure_object(Interrupts)
-    interrupts.saves, interrupted = True, False
+    interrupts.saves = True
+    ending = Ending(begin, watcher, interrupts, output, o)
+    try:
+        _learn(begin, watcher, interrupts, data, o)
+        if o["resume"] and not ending.has_learned():
+            say(f"{', '.join(data)}: nothing is left to learn.", err=True)
+        ending.ended()
+    except KeyboardInterrupt:
+        ending.interrupted()
+        ctx.exit(interrupts.exit_code)
+    except Exception as error:
+        ending.failed(error)
+        raise
+
+
+def _learn(
+    begin: "Begin", watcher: Watcher, interrupts: Interrupts, data: Sequence[str], o: Options
+) -> None:
+    """Learn the data to their end; raise KeyboardInterrupt at a signal."""
+    from hebbnmf.streams import open_stream
+    from hebbnmf.training import train
+
     with (
         compile_notice(),
         open_stream(
@@ -255,9 +271,9 @@ def fit(
             follow=o["watch"],
         ) as stream,
     ):
-        with progress("fit", begin.total(stream, o["epochs"])) as bar:
-            watcher = Watcher(stream, bar, suggest_scale=not begin.is_scaled)
-            try:
+        try:
+            with progress("fit", begin.total(stream, o["epochs"])) as bar:
+                watcher.follow(stream, bar)
                 train(
                     begin.model,
                     stream,
@@ -271,29 +287,10 @@ def fit(
                     on_rows=watcher.on_rows,
                     should_stop=interrupts.should_stop,
                 )
-            except KeyboardInterrupt:
-                interrupted = True
-            except Exception as error:
-                if begin.n_learned() > n_before:
-                    error.add_note(f"{_kept(begin, watcher, output, o, n_before)}.")
-                raise
-        report_bad_rows(stream)
-    interrupted = interrupted or interrupts.should_stop()
-    if not interrupted and o["resume"] and begin.n_learned() == n_before:
-        say(f"{', '.join(data)}: nothing is left to learn.", err=True)
-        if _was_continued(output, begin, o):
-            watcher.summarise(begin.model, output, as_json=o["as_json"])
-            return
-    if interrupted:
-        say(f"Interrupted: {_kept(begin, watcher, output, o, n_before)}.", err=True)
-        ctx.exit(interrupts.exit_code)
-    try:
-        _save(begin, output)
-    except OSError as error:  # a full disk does not cost hours of learning
-        if not is_streamed(output):
-            error.add_note(f"{_kept(begin, watcher, output, o, n_before)}.")
-        raise
-    watcher.summarise(begin.model, output, as_json=o["as_json"])
+        finally:
+            report_bad_rows(stream)
+    if interrupts.should_stop():
+        raise KeyboardInterrupt
 
 
 def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
@@ -307,12 +304,6 @@ def check_outputs(data: Sequence[str], output: str | None, o: Options) -> None:
     if o["checkpoint"] is not None:
         files = source_files([*data, *filter(None, [o["continued"]])])
         check_checkpoint(o["checkpoint"], files, is_new=not o["resume"], force=o["force"])
-
-
-def _save(begin: "Begin", path: "str | Path") -> None:
-    from hebbnmf.persistence import save
-
-    save(begin.model, path, preprocessing=begin.steps)
 
 
 def check_usage(ctx: click.Context, data: Sequence[str], output: str | None, o: Options) -> None:
@@ -513,64 +504,3 @@ def _resumed(ctx: click.Context, path: str, reading: "ReadOptions") -> Begin:
                 f"{stored[name]!r}; resume it as it was begun."
             )
     return begin
-
-
-def _was_continued(output: str, begin: Begin, o: Options) -> bool:
-    """Return whether the output, which replaces what it was continued from, is written already.
-
-    It may have been continued further since, and must not go back.
-    """
-    if o["continued"] is None or not _are_one_file(o["continued"], output):
-        return False
-    from hebbnmf.persistence import read
-
-    written: OnlineEstimator = read(output).model
-    return written.n_samples_seen_ >= begin.network.n_samples_seen_
-
-
-def _kept(begin: Begin, watcher: Watcher, output: str, o: Options, n_before: int) -> str:
-    """Keep what was learned when a training fails or is interrupted; say where, and how to go on.
-
-    An interrupt is how watching ends: what was watched is saved as if it had come to its end.
-    """
-    n_learned = begin.n_learned()
-    rows = f"{n_learned} rows are learned"
-    saved = False
-    if o["watch"] and begin.network.__sklearn_is_fitted__():
-        with suppress(OSError):
-            _save(begin, output)
-            saved = True
-            watcher.summarise(begin.model, output, as_json=o["as_json"])
-    if o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
-        return f"{rows}: run the same command with --resume to continue from {o['checkpoint']}"
-    if saved:
-        return f"{rows}: {output} is written"
-    if n_learned == n_before:
-        return "nothing is learned, and nothing is written"
-    path = _save_unfinished(begin, output)
-    if path is None:
-        return f"{rows}, and can be written nowhere"
-    stays = "" if path == output else f", and {output} is as it was"
-    return f"{rows}: {path} holds them{stays}; --continue {path} learns further rows"
-
-
-def _save_unfinished(begin: Begin, output: str) -> str | None:
-    """Save a model at the output, or beside it, or else where there is room; return the path.
-
-    A model at the output stays: it is whole, and may be in use, or what this one continues.
-    """
-    for folder in (Path(output).parent, None):
-        path = _free(Path(folder or tempfile.mkdtemp(prefix="hebbnmf-"), Path(output).name))
-        with suppress(OSError):
-            _save(begin, path)
-            return str(path)
-    path.parent.rmdir()
-    return None
-
-
-def _free(path: Path) -> Path:
-    """Return the path, or "name.partial.npz", "name.partial2.npz", ... if there is a file."""
-    from hebbnmf.persistence.atomic import is_taken
-
-    others = (path.with_stem(f"{path.stem}.partial{n or ''}") for n in (0, *range(2, 1000)))
-    return next(candidate for candidate in (path, *others) if not is_taken(candidate))

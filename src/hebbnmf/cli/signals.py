@@ -6,16 +6,18 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
 __all__ = ["Interrupts"]
 
-# Ctrl-C, the end of a job, a terminal that is closed (which Windows does not tell).
+# Ctrl-C, the end of a job, a terminal that is closed (not on Windows).
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-# Seconds in which a command must have ended.
+# Seconds in which a command must have ended, or begun to save.
 _PATIENCE = 0.8
 
 # The last collections of the interpreter go through all that numba, scipy and matplotlib hold, and
@@ -35,21 +37,26 @@ class Interrupts:
 
     It takes `os._exit`: neither an exception nor `sys.exit` reaches a thread that is in a kernel,
     and the interpreter waits for that thread on any other way out.
+
+    Signals that are ignored stay so: those that `nohup`, or a shell in the background, keeps away.
     """
 
     signum: int | None = None
     # Set by a command that saves what it has: that may take as long as it takes.
     saves = False
+    _is_waiting = False
 
     def __enter__(self) -> Self:
         self._previous = {}
+        self._bell: socket.socket | None = None
         self._is_heard, self._is_over = threading.Event(), threading.Event()
         if threading.current_thread() is threading.main_thread():
             bell, self._bell = socket.socketpair()
             self._bell.setblocking(False)
             self._previous_bell = signal.set_wakeup_fd(self._bell.fileno())
             for signum in _SIGNALS:
-                self._previous[signum] = signal.signal(signum, self._interrupt)
+                if signal.getsignal(signum) != signal.SIG_IGN:
+                    self._previous[signum] = signal.signal(signum, self._interrupt)
             threading.Thread(target=self._watch, args=(bell,), daemon=True).start()
         return self
 
@@ -57,9 +64,18 @@ class Interrupts:
         self._is_over.set()
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
-        if self._previous:
+        if self._bell is not None:
             signal.set_wakeup_fd(self._previous_bell)
             self._bell.close()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for what is done within, however long a disk takes: nothing of it would be left."""
+        self._is_waiting = True
+        try:
+            yield
+        finally:
+            self._is_waiting = False
 
     def should_stop(self) -> bool:
         """Return whether a signal has come."""
@@ -80,6 +96,7 @@ class Interrupts:
         with bell:
             while number := bell.recv(1):
                 awaited = self._is_heard if self.saves else self._is_over
-                if number[0] in _SIGNALS and not awaited.wait(_PATIENCE):
+                patience = None if self._is_waiting else _PATIENCE
+                if number[0] in _SIGNALS and not awaited.wait(patience):
                     os.write(2, b"Interrupted.\n")
                     os._exit(128 + number[0])

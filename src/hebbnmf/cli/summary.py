@@ -112,11 +112,14 @@ def _in_words(facts: dict[str, Any]) -> list[str]:
 class Watcher:
     """Follows a training: moves the progress bar, draws the sample, warns and sums up."""
 
-    def __init__(self, stream: "Stream", bar: "tqdm[Any]", *, suggest_scale: bool) -> None:
-        self._stream, self._bar = stream, bar
+    def __init__(self, *, suggest_scale: bool) -> None:
         self._suggest_scale = suggest_scale
         self._sample = Sample()
         self._noted: set[str] = set()
+
+    def follow(self, stream: "Stream", bar: "tqdm[Any]") -> None:
+        """Note the stream that is to be learned, and the bar that shows how far it is."""
+        self._stream, self._bar = stream, bar
 
     def on_rows(self, rows: "FloatArray") -> None:
         """Draw from rows that come, and warn once there are enough to tell their scales."""
