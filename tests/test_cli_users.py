@@ -192,7 +192,7 @@ def test_a_training_is_summed_up(rows):
     assert score == pytest.approx(load("m.npz").learner_.score(rows)[0], rel=1e-5)
     text = run("fit", "rows.csv", "-o", "m.npz", *FIT).stderr
     assert "m.npz: 3 units, 300 samples seen" in text
-    assert "all that --n-components 3 allows" in text
+    assert "all 3 that were allowed" in text
     assert f"sizes: {', '.join(map(str, facts['unit_sizes']))}, of 300 rows" in text
 
 

@@ -93,7 +93,7 @@ def _in_words(facts: dict[str, Any]) -> list[str]:
         f"{facts['file']}: {units} unit{'s' * (units != 1)}, {facts['samples_seen']} samples seen"
     ]
     if units == most:
-        lines.append(f"units: all that --n-components {most} allows; more may find more")
+        lines.append(f"units: all {most} that were allowed; a larger number may find more")
     if "unit_sizes" not in facts:
         return [*lines, f"time: {facts['seconds']:.1f} s"]
     n_rows = facts["sampled_rows"]
