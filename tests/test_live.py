@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numba
@@ -22,11 +23,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from equality import assert_same_model
-from hebbnmf import OnlinePCA, OnlineSNMF
+from hebbnmf import Learner, OnlinePCA, OnlineSNMF, streams
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.live import LiveView
+from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
 from hebbnmf.persistence import read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
@@ -275,6 +277,83 @@ def test_a_checkpoint_saved_from_the_page_knows_the_rows_that_were_learned(X, tm
     assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
 
 
+class DisturbedLearner(Learner):
+    """A learner in whose third chunk something else happens."""
+
+    n_calls = 0
+
+    def learn(self, X, *, keep=True):
+        self.n_calls += 1
+        if self.n_calls == 3:
+            self.disturb()
+        return super().learn(X, keep=keep)
+
+
+def disturbed_model(disturb):
+    model = new_model()
+    model.begin(12)
+    model.learner_ = DisturbedLearner(model.check_parameters(), 12)
+    model.learner_.disturb = disturb
+    return model
+
+
+@pytest.fixture
+def send_order(monkeypatch):
+    """Send an order as a page does, and wait until it has come."""
+    has_come, order = threading.Event(), Exchange.order
+
+    def note(*args):
+        order(*args)
+        has_come.set()
+
+    def send(view, *message):
+        has_come.clear()
+        with Page(view.url) as page:
+            page.send(*message)
+            assert has_come.wait(60)
+
+    monkeypatch.setattr(Exchange, "order", note)
+    return send
+
+
+def test_after_an_interrupt_the_page_saves_what_a_training_is_resumed_from(X, tmp_path, send_order):
+    path, is_interrupted = tmp_path / "part.npz", threading.Event()
+
+    def interrupt(*_):
+        is_interrupted.set()
+        raise KeyboardInterrupt
+
+    def disturb():
+        send_order(view, "do", "save")
+        while not is_interrupted.wait(0.1):  # a signal just before the main thread waits is lost
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    signal.signal(signal.SIGINT, interrupt)
+    with LiveView(disturbed_model(disturb), checkpoint=str(path), port=0) as view:
+        with pytest.raises(KeyboardInterrupt):
+            view.train(opened(X), checkpoint=str(path))
+        with Page(view.url) as page:
+            page.told(lambda hello: hello["note"][1] == f"Saved to {path}.")
+    assert read_checkpoint(path).model.n_samples_seen_ == 3 * BLOCK
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
+def test_a_model_that_has_learned_part_of_a_chunk_is_not_saved(X, tmp_path):
+    path = tmp_path / "part.npz"
+
+    def disturb():
+        raise MemoryError
+
+    with LiveView(disturbed_model(disturb), checkpoint=str(path), port=0) as view:
+        with pytest.raises(MemoryError):
+            view.train(opened(X), checkpoint=str(path), every=1)
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][1].startswith("Not saved: part of a chunk"))
+    assert read_checkpoint(path).model.n_samples_seen_ == 2 * BLOCK
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
 class Silent:
     """Chunks of rows, and then nothing until the end is told, as from a source that is silent."""
 
@@ -358,6 +437,32 @@ def test_saving_replaces_no_file_that_is_not_its_own(X, tmp_path):
 
         with in_thread(save, view):
             view.train(opened(X))
+    assert path.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("kind", [str, Path, os.path.relpath])
+def test_saving_replaces_the_checkpoint_of_the_training(X, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "part.npz"
+    with LiveView(new_model(), checkpoint=str(path), port=0) as view:
+        view.train(opened(X, limit=BLOCK), checkpoint=kind(path))
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][0] > 0)
+            assert page.hello["note"][1] == f"Saved to {path}."
+
+
+def test_saving_does_not_replace_a_checkpoint_that_the_training_was_refused(X, tmp_path):
+    path = tmp_path / "precious.npz"
+    path.write_bytes(b"precious")
+    with LiveView(new_model(), checkpoint=str(path), port=0) as view:
+        with pytest.raises(FileExistsError):
+            view.train(opened(X), checkpoint=str(path))
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][0] > 0)
+            assert page.hello["note"][1].startswith(f"Not saved: {path} exists")
     assert path.read_bytes() == b"precious"
 
 
@@ -679,6 +784,18 @@ def test_a_signal_ends_the_command_while_nothing_comes(X, tmp_path, is_paused):
             # A page that stays open keeps nobody waiting.
             os.kill(process.pid, signal.SIGINT)
             assert check_ended(process, tmp_path, "SIGINT").n_samples_seen_ == BLOCK
+
+
+def test_a_signal_before_the_first_row_tells_of_no_checkpoint(X, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", X)
+    monkeypatch.setattr(streams, "open_stream", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    result = CliRunner().invoke(
+        main, ["live", "x.npy", "--no-browser", "--port", "0", "--checkpoint", "part.npz"]
+    )
+    assert result.exit_code == 130
+    assert "The page" in result.stderr
+    assert "part.npz" not in result.stderr
 
 
 @pytest.mark.parametrize(

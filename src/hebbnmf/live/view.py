@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
+from os.path import realpath
 from typing import Any, Self
 
 import numpy as np
@@ -192,11 +193,13 @@ class LiveView:
         """
         steps = list(preprocessing)
         self._describe(stream.n_features, stream.feature_names, steps)
-        self._owns_checkpoint |= options.get("checkpoint") == self._checkpoint
-        self._stream = stream
+        checkpoint = options.get("checkpoint")
 
-        def take_save(save: Callable[[str], None]) -> None:
-            self._save = save
+        def begin(save: Callable[[str], None]) -> None:
+            """Take over, once the checkpoint is accepted."""
+            self._stream, self._save = stream, save
+            if checkpoint is not None and realpath(checkpoint) == realpath(self._checkpoint):
+                self._owns_checkpoint = True
 
         try:
             # The other cores are the browser's: small products on all of them crawl next to it.
@@ -205,14 +208,11 @@ class LiveView:
                     self.model,
                     stream,
                     preprocessing=steps,
-                    on_begin=take_save,
+                    on_begin=begin,
                     on_rows=self._begin_chunk,
                     on_progress=self._end_chunk,
                     **options,
                 )
-        except BaseException:
-            self._save = self._save_model  # part of a chunk may be learned
-            raise
         finally:
             self._release()
 
