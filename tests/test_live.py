@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -485,6 +487,45 @@ def test_a_page_opened_before_the_first_sample_is_told_what_the_samples_are(X):
         page.send("ready", True)
         assert json.loads(page.receive())["n_features"] == 12
         assert unpack(page.receive())["n_samples"] == BLOCK
+
+
+def test_numbers_of_numpy_and_others_reach_the_page(X):
+    model = OnlineSNMF(
+        np.int64(6), memory=np.int64(100), rank_penalty=Fraction(5, 2), recycle=np.bool_(True)
+    )
+    shape = tuple(np.array(SHAPE))
+    with LiveView(model, shape=shape, speed=np.int64(10**6), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            assert page.hello["shape"] == list(SHAPE)
+            frame = page.frame()
+            assert frame["settings"] == {"memory": 100, "rank_penalty": 2.5, "speed": 1e6}
+            assert (frame["max_units"], frame["recycle"]) == (6, True)
+
+
+def test_a_model_that_cannot_learn_is_refused_at_once():
+    with pytest.raises(ValueError, match="memory=nan cannot be used"):
+        LiveView(new_model(memory=np.nan))
+
+
+KINDS = {
+    "integers": lambda X: (10 * X).astype(np.int32),
+    "float16": lambda X: X.astype(np.float16),
+    "lists": lambda X: X.tolist(),
+    "objects": lambda X: pd.DataFrame(X, columns=list("abcdefghijkl"), dtype=object),
+    "sparse": lambda X: csr_array(np.where(X > 1, X, 0)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_chunk_may_be_of_any_kind_that_a_model_takes(X, kind):
+    rows = KINDS[kind](X[: BLOCK + 9])
+    model, plain = new_model(), new_model().partial_fit(rows)
+    with LiveView(model, port=0) as view:
+        view.partial_fit(rows)
+        with Page(view.url) as page:
+            assert page.frame()["n_samples"] == BLOCK + 9
+    assert_same_model(model, plain)
 
 
 def test_points_of_the_plane_all_reach_the_page():

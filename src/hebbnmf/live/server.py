@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.guard import App, Guard
-from hebbnmf.live.messages import MESSAGE_BYTES, read_message
+from hebbnmf.live.messages import MESSAGE_BYTES, read_message, to_json
 from hebbnmf.live.pictures import Painter, Picture
 from hebbnmf.persistence.steps import Step
 
@@ -187,7 +187,7 @@ class Server:
             while True:
                 if told is not self._exchange.hello:
                     told = self._exchange.hello
-                    await page.socket.send_json(told)
+                    await page.socket.send_text(to_json(told))
                 await page.facts.wait()
                 page.facts.clear()
 

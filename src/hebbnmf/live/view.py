@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.compiling import watch_compiler
@@ -109,6 +110,7 @@ class LiveView:
                 f"{type(model).__name__} cannot be shown: the page shows networks of non-negative "
                 "units alone; give an OnlineSNMF."
             )
+        model.check_parameters()
         check_parameter("shape", shape, _SHAPE)
         check_parameter("speed", speed, optional(POSITIVE))
         check_parameter("port", port, _PORT)
@@ -223,13 +225,15 @@ class LiveView:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples, presented in order.
 
         Returns
         -------
         self : LiveView
         """
+        if issparse(X):
+            X = csr_array(X).toarray()
         rows = np.array(X, ndmin=2)  # a copy: the caller may use its array again
         names = getattr(X, "columns", None)
         self._describe(rows.shape[1], None if names is None else list(map(str, names)), [])
