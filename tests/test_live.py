@@ -32,6 +32,7 @@ from hebbnmf.engine.state import BLOCK
 from hebbnmf.live import LiveView
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
+from hebbnmf.live.pace import Pace
 from hebbnmf.persistence import read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 from hebbnmf.streams import StreamError, open_stream
@@ -356,6 +357,61 @@ def test_a_model_that_has_learned_part_of_a_chunk_is_not_saved(X, tmp_path):
     assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
 
 
+@pytest.mark.parametrize("is_learning", [False, True])
+def test_an_order_that_fails_is_told_and_harms_no_training(
+    X, monkeypatch, caplog, send_order, is_learning
+):
+    def broken(*_):
+        raise RuntimeError("no way")
+
+    monkeypatch.setattr(Pace, "pause", broken)
+    model = disturbed_model(lambda: send_order(view, "do", "pause"))
+    with LiveView(model, port=0) as view:
+        if not is_learning:
+            send_order(view, "do", "pause")
+        with Page(view.url) as page:
+            if is_learning:
+                view.train(opened(X))
+            page.told(lambda hello: hello["note"][1] == "pause failed: RuntimeError('no way')")
+            page.send("do", "step")
+            page.told(lambda hello: hello["state"] == "paused")
+            page.send("do", "resume")
+            page.told(lambda hello: hello["state"] != "paused")
+        if not is_learning:
+            model.learner_.disturb = lambda: None
+            view.train(opened(X))
+    assert_same_model(model, train(new_model(), opened(X)))
+    assert "no way" in caplog.text
+
+
+def test_a_setting_that_the_learner_refuses_leaves_the_model_as_it_was(X, monkeypatch):
+    def refuse(*_):
+        raise ValueError("never")
+
+    model = new_model()
+    with LiveView(model, port=0) as view, Page(view.url) as page:
+        view.partial_fit(X[:BLOCK])
+        monkeypatch.setattr(Learner, "configure", refuse)
+        page.send("set", ["memory", 0.25])
+        assert page.told(lambda hello: hello["note"][0])["note"][1] == "never"
+    assert model.memory == new_model().memory
+
+
+def test_an_interrupt_of_a_wait_leaves_the_page_attended_to(X, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pace, "wait", interrupt)
+    monkeypatch.setattr(Pace, "take", interrupt)
+    with LiveView(new_model(), port=0) as view, Page(view.url) as page:
+        page.send("do", "pause")
+        page.told(lambda hello: hello["state"] == "paused")
+        with pytest.raises(KeyboardInterrupt):
+            view.partial_fit(X[:BLOCK])
+        page.send("do", "resume")
+        page.told(lambda hello: hello["state"] == "waiting")
+
+
 class Silent:
     """Chunks of rows, and then nothing until the end is told, as from a source that is silent."""
 
@@ -508,6 +564,30 @@ def test_a_model_that_cannot_learn_is_refused_at_once():
         LiveView(new_model(memory=np.nan))
 
 
+def filled(X, buffer):
+    """Fill one buffer again and again, as sources do that save memory."""
+    for start in range(0, len(X), len(buffer)):
+        buffer[:] = X[start : start + len(buffer)]
+        yield buffer
+
+
+@pytest.mark.parametrize("kind", ["generator", "array"])
+def test_the_rows_shown_are_those_that_were_learned(X, kind):
+    X, model = X[: 4 * BLOCK], new_model()
+    buffer = np.empty((BLOCK, 12))
+    with LiveView(model, port=0) as view:
+        if kind == "generator":
+            view.train(opened(filled(X, buffer)))
+        else:
+            for rows in filled(X, buffer):
+                view.train(opened(rows))
+        buffer[:] = 0
+        with Page(view.url) as page:
+            frame = page.frame()
+    np.testing.assert_array_equal(frame["labels"], model.predict(X[-2 * BLOCK :]))
+    np.testing.assert_allclose(frame["samples"], X[-1:], rtol=1e-6)
+
+
 KINDS = {
     "integers": lambda X: (10 * X).astype(np.int32),
     "float16": lambda X: X.astype(np.float16),
@@ -526,6 +606,21 @@ def test_a_chunk_may_be_of_any_kind_that_a_model_takes(X, kind):
         with Page(view.url) as page:
             assert page.frame()["n_samples"] == BLOCK + 9
     assert_same_model(model, plain)
+
+
+def test_a_recording_that_ends_in_bad_rows_is_shown_to_its_end(X, tmp_path):
+    path, rows = tmp_path / "session.nwb", X[: 2 * BLOCK].copy()
+    rows[BLOCK:] = np.nan
+    with pytest.importorskip("h5py").File(path, "w") as file:
+        file["acquisition/lfp/data"] = rows
+        file["acquisition/lfp/timestamps"] = np.arange(len(rows)) / 10
+    stream = opened(path, dataset="acquisition/lfp", on_bad_row="skip")
+    with LiveView(new_model(), port=0) as view:
+        view.train(stream)
+        view.end()
+        with Page(view.url) as page:
+            frame = page.frame()
+    assert (frame["n_samples"], frame["clock"]) == (BLOCK, None)
 
 
 def test_points_of_the_plane_all_reach_the_page():

@@ -1,5 +1,6 @@
 """LiveView: a model that learns in front of your eyes. The learner's side of the page."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.compiling import watch_compiler
@@ -27,6 +29,8 @@ from hebbnmf.streams import Stream
 from hebbnmf.training import train
 
 __all__ = ["LiveView"]
+
+logger = logging.getLogger(__name__)
 
 # Chunks that are kept, beside twice those that are shown, until the older ones are dropped.
 _MORE_CHUNKS = 8
@@ -151,10 +155,10 @@ class LiveView:
         attendant.start()
         self._stack.callback(attendant.join, timeout=1)
         self._stack.callback(self._exchange.close)
+        self._stack.callback(self.end)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
         self._stack.close()
 
     @property
@@ -217,6 +221,8 @@ class LiveView:
                 )
         finally:
             self._release()
+            with self._desk:
+                self._copy_chunks()
 
     def partial_fit(self, X: ArrayLike) -> Self:
         """Let the model learn a chunk, and show it: for a loop of your own.
@@ -238,15 +244,14 @@ class LiveView:
         names = getattr(X, "columns", None)
         self._describe(rows.shape[1], None if names is None else list(map(str, names)), [])
         self._save, self._stream = self._save_model, None
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            self._begin_chunk(rows[part])
-            try:
+        try:
+            for start in range(0, len(rows), BLOCK):
+                part = slice(start, start + BLOCK)
+                self._begin_chunk(rows[part])
                 self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
-            except BaseException:
-                self._release()
-                raise
-            self._end_chunk(len(rows[part]))
+                self._end_chunk(len(rows[part]))
+        finally:
+            self._release()
         return self
 
     def resume(self) -> None:
@@ -260,7 +265,7 @@ class LiveView:
             self._has_ended = self._is_changed = True
             with self._desk:
                 self._report()
-                self._show()
+                self._try(self._show)
 
     def wait(self) -> None:
         """Keep the page open after the learning, until Ctrl-C."""
@@ -323,6 +328,11 @@ class LiveView:
         self._recent = self._recent[start:]
         self._most_recent = 2 * len(self._recent) + _MORE_CHUNKS
 
+    def _copy_chunks(self) -> None:
+        """Keep copies of the chunks that are shown: the caller may use its array again."""
+        self._forget()
+        self._recent = [(read.copy(), rows.copy()) for read, rows in self._recent]
+
     def _attend_to_calls(self) -> None:
         """Attend to the page whenever it calls, in a thread of its own, unless a chunk is learned.
 
@@ -337,13 +347,22 @@ class LiveView:
             if self._is_learning or self._exchange.is_over:
                 return
             for order in self._exchange.take_orders():
-                self._obey(order)
+                self._try(self._obey, order)
                 self._is_changed = True
                 self._report()
             if self._exchange.is_asked and self._has_news():
-                self._show()
+                self._try(self._show)
             elif self._exchange.is_asked:
                 self._exchange.is_called = True  # there will be something after the next chunk
+
+    def _try(self, act: Callable[..., None], *order: Order) -> None:
+        """Do what a page wants; if that fails, the reader is told, and the training goes on."""
+        try:
+            act(*order)
+        except Exception as error:
+            what = order[0].name if order else "the picture"
+            logger.exception("%s failed, as a page has asked for it", what)
+            self._say(f"{what} failed: {error!r}")
 
     def _obey(self, order: Order) -> None:
         if order.name in _LIVE_SETTINGS:
@@ -361,16 +380,15 @@ class LiveView:
 
     def _set(self, order: Order) -> None:
         """Give the model another setting, if it is one that it takes."""
-        former = getattr(self.model, order.name)
-        self.model.set_params(**{order.name: order.value})
+        setting = {order.name: order.value}
         try:
-            settings = self.model.check_parameters()
+            settings = clone(self.model).set_params(**setting).check_parameters()
+            if hasattr(self.model, "learner_"):
+                self.model.learner_.configure(settings)
         except ValueError as error:
-            self.model.set_params(**{order.name: former})
             self._say(str(error))
-            return
-        if hasattr(self.model, "learner_"):
-            self.model.learner_.configure(settings)
+        else:
+            self.model.set_params(**setting)
 
     def _write_checkpoint(self) -> str:
         """Save as the page asks; return what came of it."""
@@ -425,7 +443,7 @@ class LiveView:
         """Hand over a snapshot, if anything was learned."""
         if not self._recent:
             return
-        self._forget()
+        self._copy_chunks()
         network = self.model.learner_.network
         times = None if self._stream is None else self._stream.times
         self._n_shown, self._is_changed = network.n_samples, False
@@ -435,7 +453,7 @@ class LiveView:
                 network.rules,
                 network.n_samples,
                 list(self._recent),
-                None if times is None else float(times[-1]),
+                None if times is None or not len(times) else float(times[-1]),
                 time.monotonic(),
                 self._status(),
             )
