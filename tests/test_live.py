@@ -33,6 +33,7 @@ from hebbnmf.live import LiveView
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
 from hebbnmf.live.pace import Pace
+from hebbnmf.live.pictures import Painter
 from hebbnmf.persistence import read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 from hebbnmf.streams import StreamError, open_stream
@@ -606,6 +607,34 @@ def test_a_chunk_may_be_of_any_kind_that_a_model_takes(X, kind):
         with Page(view.url) as page:
             assert page.frame()["n_samples"] == BLOCK + 9
     assert_same_model(model, plain)
+
+
+def test_one_picture_is_painted_at_a_time_though_pages_leave(X, monkeypatch):
+    has_begun, may_end, paint = threading.Event(), threading.Event(), Painter.paint
+    painting, n_painting = [], []
+
+    def slow(*args):
+        painting.append(None)
+        n_painting.append(len(painting))
+        has_begun.set()
+        assert may_end.wait(60)
+        picture = paint(*args)
+        painting.pop()
+        return picture
+
+    monkeypatch.setattr(Painter, "paint", slow)
+    with LiveView(new_model(), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            page.send("ready", True)
+            assert has_begun.wait(60)
+        with Page(view.url) as page:
+            page.send("ready", True)
+            page.send("do", "pause")
+            page.told(lambda hello: hello["state"] == "paused")  # the first has left by now
+            may_end.set()
+            page.until(lambda f: f["state"] == "paused")
+    assert max(n_painting) == 1
 
 
 def test_a_recording_that_ends_in_bad_rows_is_shown_to_its_end(X, tmp_path):

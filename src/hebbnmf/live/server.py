@@ -60,7 +60,7 @@ class Server:
         self._secret = secrets.token_urlsafe(16)
         self._painter = Painter()
         self._picture: tuple[int, Picture] | None = None  # the newest, and its number
-        self._painting = asyncio.Lock()
+        self._painting: asyncio.Task[None] | None = None
         self._pages: set[_Page] = set()
 
     @property
@@ -210,16 +210,21 @@ class Server:
                 await asyncio.sleep(_FRAME_SECONDS)
 
     async def _paint(self) -> tuple[int, Picture]:
-        """Return the picture of the newest snapshot; all pages share it."""
-        async with self._painting:
-            number, snapshot = self._exchange.number, self._exchange.snapshot
-            if snapshot is not None and (self._picture is None or self._picture[0] != number):
-                paint = self._painter.paint
-                # Not on the loop: the first picture may wait for kernels to be compiled.
-                picture = await _in_thread(lambda: paint(snapshot, self.undone))
-                self._picture = number, picture
+        """Return the picture of the newest snapshot, or the one in hand; all pages share it."""
+        if self._picture is None or self._picture[0] != self._exchange.number:
+            if self._painting is None or self._painting.done():
+                self._painting = asyncio.create_task(self._paint_newest())
+            # It goes on if this page closes: a painter paints one picture at a time.
+            await asyncio.shield(self._painting)
             assert self._picture is not None
-            return self._picture
+        return self._picture
+
+    async def _paint_newest(self) -> None:
+        number, snapshot = self._exchange.number, self._exchange.snapshot
+        assert snapshot is not None
+        # Not on the loop: the first picture may wait for kernels to be compiled.
+        picture = await _in_thread(lambda: self._painter.paint(snapshot, self.undone))
+        self._picture = number, picture
 
 
 class _Page:
