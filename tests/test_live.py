@@ -40,6 +40,7 @@ from hebbnmf.streams import StreamError, open_stream
 from hebbnmf.training import resume, train
 
 SHAPE = (3, 4)
+PATIENCE = 180  # seconds: kernels may have to be compiled first
 TYPES = {"|u1": np.uint8, "<i2": np.int16, "<f4": np.float32, "<f8": np.float64}
 
 
@@ -48,7 +49,9 @@ class Page:
 
     def __init__(self, url):
         origin = "/".join(url.split("/")[:3])
-        self._connection = connect(address(url), origin=origin, max_size=None, open_timeout=30)
+        self._connection = connect(
+            address(url), origin=origin, max_size=None, open_timeout=PATIENCE
+        )
 
     def __enter__(self):
         self._socket = self._connection.__enter__()
@@ -62,7 +65,7 @@ class Page:
         self._socket.send(json.dumps({kind: value}))
 
     def receive(self):
-        return self._socket.recv(timeout=30)
+        return self._socket.recv(timeout=PATIENCE)
 
     def frame(self):
         self.send("ready", True)
@@ -126,7 +129,7 @@ def in_thread(function, view):
     thread = threading.Thread(target=run)
     thread.start()
     yield thread
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     if errors:
         raise errors[0]
@@ -314,7 +317,7 @@ def send_order(monkeypatch):
         has_come.clear()
         with Page(view.url) as page:
             page.send(*message)
-            assert has_come.wait(60)
+            assert has_come.wait(PATIENCE)
 
     monkeypatch.setattr(Exchange, "order", note)
     return send
@@ -421,7 +424,7 @@ class Silent:
 
     def __iter__(self):
         yield from self._chunks
-        assert self.is_over.wait(60)
+        assert self.is_over.wait(PATIENCE)
 
 
 def test_controls_act_while_the_source_is_silent(X, tmp_path):
@@ -617,7 +620,7 @@ def test_one_picture_is_painted_at_a_time_though_pages_leave(X, monkeypatch):
         painting.append(None)
         n_painting.append(len(painting))
         has_begun.set()
-        assert may_end.wait(60)
+        assert may_end.wait(PATIENCE)
         picture = paint(*args)
         painting.pop()
         return picture
@@ -627,7 +630,7 @@ def test_one_picture_is_painted_at_a_time_though_pages_leave(X, monkeypatch):
         view.partial_fit(X[:BLOCK])
         with Page(view.url) as page:
             page.send("ready", True)
-            assert has_begun.wait(60)
+            assert has_begun.wait(PATIENCE)
         with Page(view.url) as page:
             page.send("ready", True)
             page.send("do", "pause")
@@ -635,6 +638,16 @@ def test_one_picture_is_painted_at_a_time_though_pages_leave(X, monkeypatch):
             may_end.set()
             page.until(lambda f: f["state"] == "paused")
     assert max(n_painting) == 1
+
+
+def test_what_a_page_knows_is_not_told_again(X):
+    with LiveView(new_model(), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            for start in range(BLOCK, 9 * BLOCK, BLOCK):
+                view.partial_fit(X[start : start + BLOCK])
+            page.send("ready", True)
+            assert unpack(page.receive())["n_samples"] == 9 * BLOCK
 
 
 def test_a_recording_that_ends_in_bad_rows_is_shown_to_its_end(X, tmp_path):
@@ -699,7 +712,7 @@ def served(X):
 
 
 def get(view, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", view.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", view.port, timeout=PATIENCE)
     host = headers.pop("host", f"127.0.0.1:{view.port}")
     connection.putrequest(method, path, skip_host=True)
     for name, value in {"host": host, **headers}.items():
@@ -770,7 +783,7 @@ def test_only_reading_is_allowed(served, method):
 def test_a_socket_from_elsewhere_is_refused(served, origin):
     with (
         pytest.raises(InvalidStatus, match="403"),
-        connect(address(served.url), origin=origin, open_timeout=30),
+        connect(address(served.url), origin=origin, open_timeout=PATIENCE),
     ):
         pass
 
@@ -813,7 +826,7 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
     with LiveView(model, speed=2000.0, port=0) as view, contextlib.ExitStack() as stack:
 
         def half_open(data):
-            connection = socket.create_connection(("127.0.0.1", view.port), timeout=30)
+            connection = socket.create_connection(("127.0.0.1", view.port), timeout=PATIENCE)
             connection.sendall(data)
             stack.enter_context(connection)
             attempts.append(data)
@@ -821,10 +834,10 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
         def refuse(message):
             origin = f"http://127.0.0.1:{view.port}"
             with connect(address(view.url), origin=origin) as page:
-                page.recv(timeout=30)
+                page.recv(timeout=PATIENCE)
                 page.send(message)
                 with pytest.raises(ConnectionClosed):
-                    page.recv(timeout=30)
+                    page.recv(timeout=PATIENCE)
                 attempts.append(message)
 
         def attack():
@@ -910,7 +923,7 @@ def command(folder, *arguments):
 
 
 def check_ended(process, folder, name):
-    assert process.wait(60) == 128 + signal.Signals[name]
+    assert process.wait(PATIENCE) == 128 + signal.Signals[name]
     assert "part.npz is written; --resume continues from it." in process.stderr.read()
     return read_checkpoint(folder / "part.npz").model
 

@@ -26,7 +26,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 FLAGS = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
 FLAGS = [f"--{flag}" for flag in (FLAGS + " disable-component-update disable-sync").split()]
 # Seconds: kernels may have to be compiled first.
-PATIENCE = 300
+PATIENCE = 180
 OUT = Path(__file__).parents[1] / "out"
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
