@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from importlib import resources
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.guard import App, Guard
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 __all__ = ["Server"]
-
-T = TypeVar("T")
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -245,14 +243,14 @@ class _Page:
         self.facts.set()
 
 
-async def _in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread that, unlike those of asyncio, keeps no process from its end."""
-    future: Future[T] = Future()
+async def _in_thread(paint: Callable[[], Picture]) -> Picture:
+    """Paint in a thread that, unlike those of asyncio, keeps no process from its end."""
+    future: Future[Picture] = Future()
     future.set_running_or_notify_cancel()
 
     def call() -> None:
         try:
-            future.set_result(function())
+            future.set_result(paint())
         except BaseException as error:
             future.set_exception(error)
 

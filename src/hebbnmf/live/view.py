@@ -21,7 +21,7 @@ from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.live.exchange import SHOWN_ROWS, Exchange, Order, Snapshot
 from hebbnmf.live.pace import Pace
 from hebbnmf.live.server import Server
-from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, optional
+from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, count_up_to, optional
 from hebbnmf.persistence import save
 from hebbnmf.persistence.atomic import is_taken
 from hebbnmf.persistence.steps import Step
@@ -42,7 +42,7 @@ _SHAPE = optional(
         lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(COUNT.holds, v)),
     )
 )
-_PORT = Rule("a port, 0 to 65535", lambda v: v == 0 or (COUNT.holds(v) and int(str(v)) < 65536))
+_PORT = Rule("a port, 0 to 65535", lambda v: v == 0 or count_up_to(65535).holds(v))
 _LIVE_SETTINGS = ("memory", "rank_penalty")
 
 
@@ -150,7 +150,10 @@ class LiveView:
     def __enter__(self) -> Self:
         self._server.start()
         self._stack.callback(self._server.stop)
-        self._stack.enter_context(watch_compiler(self._note_compiling, self._note_compiled))
+        tell = self._exchange.tell
+        self._stack.enter_context(
+            watch_compiler(lambda: tell(compiling=time.time()), lambda: tell(compiling=None))
+        )
         attendant = threading.Thread(target=self._attend_to_calls, name="hebbnmf page", daemon=True)
         attendant.start()
         self._stack.callback(attendant.join, timeout=1)
@@ -265,7 +268,7 @@ class LiveView:
             self._has_ended = self._is_changed = True
             with self._desk:
                 self._report()
-                self._try(self._show)
+                self._try("picture", self._show)
 
     def wait(self) -> None:
         """Keep the page open after the learning, until Ctrl-C."""
@@ -347,21 +350,20 @@ class LiveView:
             if self._is_learning or self._exchange.is_over:
                 return
             for order in self._exchange.take_orders():
-                self._try(self._obey, order)
+                self._try(order.name, self._obey, order)
                 self._is_changed = True
                 self._report()
             if self._exchange.is_asked and self._has_news():
-                self._try(self._show)
+                self._try("picture", self._show)
             elif self._exchange.is_asked:
                 self._exchange.is_called = True  # there will be something after the next chunk
 
-    def _try(self, act: Callable[..., None], *order: Order) -> None:
+    def _try(self, what: str, act: Callable[..., None], *args: Any) -> None:
         """Do what a page wants; if that fails, the reader is told, and the training goes on."""
         try:
-            act(*order)
+            act(*args)
         except Exception as error:
-            what = order[0].name if order else "the picture"
-            logger.exception("%s failed, as a page has asked for it", what)
+            logger.exception("what a page has asked for, %s, failed", what)
             self._say(f"{what} failed: {error!r}")
 
     def _obey(self, order: Order) -> None:
@@ -427,12 +429,6 @@ class LiveView:
             "note": self._note,
         }
 
-    def _note_compiling(self) -> None:
-        self._exchange.tell(compiling=time.time())
-
-    def _note_compiled(self) -> None:
-        self._exchange.tell(compiling=None)
-
     def _has_news(self) -> bool:
         """Return whether a new snapshot would show anything new."""
         return bool(self._recent) and (
@@ -446,15 +442,14 @@ class LiveView:
         self._copy_chunks()
         network = self.model.learner_.network
         times = None if self._stream is None else self._stream.times
-        self._n_shown, self._is_changed = network.n_samples, False
-        self._exchange.show(
-            Snapshot(
-                network.state,
-                network.rules,
-                network.n_samples,
-                list(self._recent),
-                None if times is None or not len(times) else float(times[-1]),
-                time.monotonic(),
-                self._status(),
-            )
+        snapshot = Snapshot(
+            network.state,
+            network.rules,
+            network.n_samples,
+            list(self._recent),
+            None if times is None or not len(times) else float(times[-1]),
+            time.monotonic(),
+            self._status(),
         )
+        self._n_shown, self._is_changed = network.n_samples, False
+        self._exchange.show(snapshot)
