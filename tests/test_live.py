@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numba
@@ -18,22 +20,27 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from scipy.sparse import csr_array
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from equality import assert_same_model
-from hebbnmf import OnlinePCA, OnlineSNMF
+from hebbnmf import Learner, OnlinePCA, OnlineSNMF, streams
 from hebbnmf.cli import main
 from hebbnmf.datasets import make_sparse_sources, make_three_gaussians
 from hebbnmf.engine.state import BLOCK
 from hebbnmf.live import LiveView
+from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.messages import MESSAGE_BYTES, read_message
+from hebbnmf.live.pace import Pace
+from hebbnmf.live.pictures import Painter
 from hebbnmf.persistence import read_checkpoint
 from hebbnmf.preprocessing import ZCAWhitener, image_filters
 from hebbnmf.streams import StreamError, open_stream
 from hebbnmf.training import resume, train
 
 SHAPE = (3, 4)
+PATIENCE = 180  # seconds: kernels may have to be compiled first
 TYPES = {"|u1": np.uint8, "<i2": np.int16, "<f4": np.float32, "<f8": np.float64}
 
 
@@ -42,7 +49,9 @@ class Page:
 
     def __init__(self, url):
         origin = "/".join(url.split("/")[:3])
-        self._connection = connect(address(url), origin=origin, max_size=None, open_timeout=30)
+        self._connection = connect(
+            address(url), origin=origin, max_size=None, open_timeout=PATIENCE
+        )
 
     def __enter__(self):
         self._socket = self._connection.__enter__()
@@ -56,7 +65,7 @@ class Page:
         self._socket.send(json.dumps({kind: value}))
 
     def receive(self):
-        return self._socket.recv(timeout=30)
+        return self._socket.recv(timeout=PATIENCE)
 
     def frame(self):
         self.send("ready", True)
@@ -120,7 +129,7 @@ def in_thread(function, view):
     thread = threading.Thread(target=run)
     thread.start()
     yield thread
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     if errors:
         raise errors[0]
@@ -275,6 +284,138 @@ def test_a_checkpoint_saved_from_the_page_knows_the_rows_that_were_learned(X, tm
     assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
 
 
+class DisturbedLearner(Learner):
+    """A learner in whose third chunk something else happens."""
+
+    n_calls = 0
+
+    def learn(self, X, *, keep=True):
+        self.n_calls += 1
+        if self.n_calls == 3:
+            self.disturb()
+        return super().learn(X, keep=keep)
+
+
+def disturbed_model(disturb):
+    model = new_model()
+    model.begin(12)
+    model.learner_ = DisturbedLearner(model.check_parameters(), 12)
+    model.learner_.disturb = disturb
+    return model
+
+
+@pytest.fixture
+def send_order(monkeypatch):
+    """Send an order as a page does, and wait until it has come."""
+    has_come, order = threading.Event(), Exchange.order
+
+    def note(*args):
+        order(*args)
+        has_come.set()
+
+    def send(view, *message):
+        has_come.clear()
+        with Page(view.url) as page:
+            page.send(*message)
+            assert has_come.wait(PATIENCE)
+
+    monkeypatch.setattr(Exchange, "order", note)
+    return send
+
+
+def test_after_an_interrupt_the_page_saves_what_a_training_is_resumed_from(X, tmp_path, send_order):
+    path, is_interrupted = tmp_path / "part.npz", threading.Event()
+
+    def interrupt(*_):
+        is_interrupted.set()
+        raise KeyboardInterrupt
+
+    def disturb():
+        send_order(view, "do", "save")
+        while not is_interrupted.wait(0.1):  # a signal just before the main thread waits is lost
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    signal.signal(signal.SIGINT, interrupt)
+    with LiveView(disturbed_model(disturb), checkpoint=str(path), port=0) as view:
+        with pytest.raises(KeyboardInterrupt):
+            view.train(opened(X), checkpoint=str(path))
+        with Page(view.url) as page:
+            page.told(lambda hello: hello["note"][1] == f"Saved to {path}.")
+    assert read_checkpoint(path).model.n_samples_seen_ == 3 * BLOCK
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
+def test_a_model_that_has_learned_part_of_a_chunk_is_not_saved(X, tmp_path):
+    path = tmp_path / "part.npz"
+
+    def disturb():
+        raise MemoryError
+
+    with LiveView(disturbed_model(disturb), checkpoint=str(path), port=0) as view:
+        with pytest.raises(MemoryError):
+            view.train(opened(X), checkpoint=str(path), every=1)
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][1].startswith("Not saved: part of a chunk"))
+    assert read_checkpoint(path).model.n_samples_seen_ == 2 * BLOCK
+    assert_same_model(resume(path, opened(X)), train(new_model(), opened(X)))
+
+
+@pytest.mark.parametrize("is_learning", [False, True])
+def test_an_order_that_fails_is_told_and_harms_no_training(
+    X, monkeypatch, caplog, send_order, is_learning
+):
+    def broken(*_):
+        raise RuntimeError("no way")
+
+    monkeypatch.setattr(Pace, "pause", broken)
+    model = disturbed_model(lambda: send_order(view, "do", "pause"))
+    with LiveView(model, port=0) as view:
+        if not is_learning:
+            send_order(view, "do", "pause")
+        with Page(view.url) as page:
+            if is_learning:
+                view.train(opened(X))
+            page.told(lambda hello: hello["note"][1] == "pause failed: RuntimeError('no way')")
+            page.send("do", "step")
+            page.told(lambda hello: hello["state"] == "paused")
+            page.send("do", "resume")
+            page.told(lambda hello: hello["state"] != "paused")
+        if not is_learning:
+            model.learner_.disturb = lambda: None
+            view.train(opened(X))
+    assert_same_model(model, train(new_model(), opened(X)))
+    assert "no way" in caplog.text
+
+
+def test_a_setting_that_the_learner_refuses_leaves_the_model_as_it_was(X, monkeypatch):
+    def refuse(*_):
+        raise ValueError("never")
+
+    model = new_model()
+    with LiveView(model, port=0) as view, Page(view.url) as page:
+        view.partial_fit(X[:BLOCK])
+        monkeypatch.setattr(Learner, "configure", refuse)
+        page.send("set", ["memory", 0.25])
+        assert page.told(lambda hello: hello["note"][0])["note"][1] == "never"
+    assert model.memory == new_model().memory
+
+
+def test_an_interrupt_of_a_wait_leaves_the_page_attended_to(X, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pace, "wait", interrupt)
+    monkeypatch.setattr(Pace, "take", interrupt)
+    with LiveView(new_model(), port=0) as view, Page(view.url) as page:
+        page.send("do", "pause")
+        page.told(lambda hello: hello["state"] == "paused")
+        with pytest.raises(KeyboardInterrupt):
+            view.partial_fit(X[:BLOCK])
+        page.send("do", "resume")
+        page.told(lambda hello: hello["state"] == "waiting")
+
+
 class Silent:
     """Chunks of rows, and then nothing until the end is told, as from a source that is silent."""
 
@@ -283,7 +424,7 @@ class Silent:
 
     def __iter__(self):
         yield from self._chunks
-        assert self.is_over.wait(60)
+        assert self.is_over.wait(PATIENCE)
 
 
 def test_controls_act_while_the_source_is_silent(X, tmp_path):
@@ -361,6 +502,32 @@ def test_saving_replaces_no_file_that_is_not_its_own(X, tmp_path):
     assert path.read_bytes() == b"precious"
 
 
+@pytest.mark.parametrize("kind", [str, Path, os.path.relpath])
+def test_saving_replaces_the_checkpoint_of_the_training(X, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "part.npz"
+    with LiveView(new_model(), checkpoint=str(path), port=0) as view:
+        view.train(opened(X, limit=BLOCK), checkpoint=kind(path))
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][0] > 0)
+            assert page.hello["note"][1] == f"Saved to {path}."
+
+
+def test_saving_does_not_replace_a_checkpoint_that_the_training_was_refused(X, tmp_path):
+    path = tmp_path / "precious.npz"
+    path.write_bytes(b"precious")
+    with LiveView(new_model(), checkpoint=str(path), port=0) as view:
+        with pytest.raises(FileExistsError):
+            view.train(opened(X), checkpoint=str(path))
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            page.send("do", "save")
+            page.told(lambda hello: hello["note"][0] > 0)
+            assert page.hello["note"][1].startswith(f"Not saved: {path} exists")
+    assert path.read_bytes() == b"precious"
+
+
 def test_a_loop_of_your_own_learns_the_same(X):
     frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(12)])
     plain, model = new_model().partial_fit(frame), new_model()
@@ -380,6 +547,122 @@ def test_a_page_opened_before_the_first_sample_is_told_what_the_samples_are(X):
         page.send("ready", True)
         assert json.loads(page.receive())["n_features"] == 12
         assert unpack(page.receive())["n_samples"] == BLOCK
+
+
+def test_numbers_of_numpy_and_others_reach_the_page(X):
+    model = OnlineSNMF(
+        np.int64(6), memory=np.int64(100), rank_penalty=Fraction(5, 2), recycle=np.bool_(True)
+    )
+    shape = tuple(np.array(SHAPE))
+    with LiveView(model, shape=shape, speed=np.int64(10**6), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            assert page.hello["shape"] == list(SHAPE)
+            frame = page.frame()
+            assert frame["settings"] == {"memory": 100, "rank_penalty": 2.5, "speed": 1e6}
+            assert (frame["max_units"], frame["recycle"]) == (6, True)
+
+
+def test_a_model_that_cannot_learn_is_refused_at_once():
+    with pytest.raises(ValueError, match="memory=nan cannot be used"):
+        LiveView(new_model(memory=np.nan))
+
+
+def filled(X, buffer):
+    """Fill one buffer again and again, as sources do that save memory."""
+    for start in range(0, len(X), len(buffer)):
+        buffer[:] = X[start : start + len(buffer)]
+        yield buffer
+
+
+@pytest.mark.parametrize("kind", ["generator", "array"])
+def test_the_rows_shown_are_those_that_were_learned(X, kind):
+    X, model = X[: 4 * BLOCK], new_model()
+    buffer = np.empty((BLOCK, 12))
+    with LiveView(model, port=0) as view:
+        if kind == "generator":
+            view.train(opened(filled(X, buffer)))
+        else:
+            for rows in filled(X, buffer):
+                view.train(opened(rows))
+        buffer[:] = 0
+        with Page(view.url) as page:
+            frame = page.frame()
+    np.testing.assert_array_equal(frame["labels"], model.predict(X[-2 * BLOCK :]))
+    np.testing.assert_allclose(frame["samples"], X[-1:], rtol=1e-6)
+
+
+KINDS = {
+    "integers": lambda X: (10 * X).astype(np.int32),
+    "float16": lambda X: X.astype(np.float16),
+    "lists": lambda X: X.tolist(),
+    "objects": lambda X: pd.DataFrame(X, columns=list("abcdefghijkl"), dtype=object),
+    "sparse": lambda X: csr_array(np.where(X > 1, X, 0)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_chunk_may_be_of_any_kind_that_a_model_takes(X, kind):
+    rows = KINDS[kind](X[: BLOCK + 9])
+    model, plain = new_model(), new_model().partial_fit(rows)
+    with LiveView(model, port=0) as view:
+        view.partial_fit(rows)
+        with Page(view.url) as page:
+            assert page.frame()["n_samples"] == BLOCK + 9
+    assert_same_model(model, plain)
+
+
+def test_one_picture_is_painted_at_a_time_though_pages_leave(X, monkeypatch):
+    has_begun, may_end, paint = threading.Event(), threading.Event(), Painter.paint
+    painting, n_painting = [], []
+
+    def slow(*args):
+        painting.append(None)
+        n_painting.append(len(painting))
+        has_begun.set()
+        assert may_end.wait(PATIENCE)
+        picture = paint(*args)
+        painting.pop()
+        return picture
+
+    monkeypatch.setattr(Painter, "paint", slow)
+    with LiveView(new_model(), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            page.send("ready", True)
+            assert has_begun.wait(PATIENCE)
+        with Page(view.url) as page:
+            page.send("ready", True)
+            page.send("do", "pause")
+            page.told(lambda hello: hello["state"] == "paused")  # the first has left by now
+            may_end.set()
+            page.until(lambda f: f["state"] == "paused")
+    assert max(n_painting) == 1
+
+
+def test_what_a_page_knows_is_not_told_again(X):
+    with LiveView(new_model(), port=0) as view:
+        view.partial_fit(X[:BLOCK])
+        with Page(view.url) as page:
+            for start in range(BLOCK, 9 * BLOCK, BLOCK):
+                view.partial_fit(X[start : start + BLOCK])
+            page.send("ready", True)
+            assert unpack(page.receive())["n_samples"] == 9 * BLOCK
+
+
+def test_a_recording_that_ends_in_bad_rows_is_shown_to_its_end(X, tmp_path):
+    path, rows = tmp_path / "session.nwb", X[: 2 * BLOCK].copy()
+    rows[BLOCK:] = np.nan
+    with pytest.importorskip("h5py").File(path, "w") as file:
+        file["acquisition/lfp/data"] = rows
+        file["acquisition/lfp/timestamps"] = np.arange(len(rows)) / 10
+    stream = opened(path, dataset="acquisition/lfp", on_bad_row="skip")
+    with LiveView(new_model(), port=0) as view:
+        view.train(stream)
+        view.end()
+        with Page(view.url) as page:
+            frame = page.frame()
+    assert (frame["n_samples"], frame["clock"]) == (BLOCK, None)
 
 
 def test_points_of_the_plane_all_reach_the_page():
@@ -429,7 +712,7 @@ def served(X):
 
 
 def get(view, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", view.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", view.port, timeout=PATIENCE)
     host = headers.pop("host", f"127.0.0.1:{view.port}")
     connection.putrequest(method, path, skip_host=True)
     for name, value in {"host": host, **headers}.items():
@@ -500,7 +783,7 @@ def test_only_reading_is_allowed(served, method):
 def test_a_socket_from_elsewhere_is_refused(served, origin):
     with (
         pytest.raises(InvalidStatus, match="403"),
-        connect(address(served.url), origin=origin, open_timeout=30),
+        connect(address(served.url), origin=origin, open_timeout=PATIENCE),
     ):
         pass
 
@@ -543,7 +826,7 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
     with LiveView(model, speed=2000.0, port=0) as view, contextlib.ExitStack() as stack:
 
         def half_open(data):
-            connection = socket.create_connection(("127.0.0.1", view.port), timeout=30)
+            connection = socket.create_connection(("127.0.0.1", view.port), timeout=PATIENCE)
             connection.sendall(data)
             stack.enter_context(connection)
             attempts.append(data)
@@ -551,10 +834,10 @@ def test_a_hundred_malformed_requests_do_not_disturb_the_learning(X):
         def refuse(message):
             origin = f"http://127.0.0.1:{view.port}"
             with connect(address(view.url), origin=origin) as page:
-                page.recv(timeout=30)
+                page.recv(timeout=PATIENCE)
                 page.send(message)
                 with pytest.raises(ConnectionClosed):
-                    page.recv(timeout=30)
+                    page.recv(timeout=PATIENCE)
                 attempts.append(message)
 
         def attack():
@@ -640,7 +923,7 @@ def command(folder, *arguments):
 
 
 def check_ended(process, folder, name):
-    assert process.wait(60) == 128 + signal.Signals[name]
+    assert process.wait(PATIENCE) == 128 + signal.Signals[name]
     assert "part.npz is written; --resume continues from it." in process.stderr.read()
     return read_checkpoint(folder / "part.npz").model
 
@@ -679,6 +962,18 @@ def test_a_signal_ends_the_command_while_nothing_comes(X, tmp_path, is_paused):
             # A page that stays open keeps nobody waiting.
             os.kill(process.pid, signal.SIGINT)
             assert check_ended(process, tmp_path, "SIGINT").n_samples_seen_ == BLOCK
+
+
+def test_a_signal_before_the_first_row_tells_of_no_checkpoint(X, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", X)
+    monkeypatch.setattr(streams, "open_stream", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    result = CliRunner().invoke(
+        main, ["live", "x.npy", "--no-browser", "--port", "0", "--checkpoint", "part.npz"]
+    )
+    assert result.exit_code == 130
+    assert "The page" in result.stderr
+    assert "part.npz" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -620,6 +620,17 @@ def test_a_torn_raw_row_is_a_bad_row(tmp_path):
     assert stream.n_bad_rows == 1
 
 
+def test_a_source_may_fill_one_buffer_again_and_again(X):
+    def filled():
+        buffer = np.empty((50, WIDTH))
+        for start in range(0, 300, 50):
+            buffer[:] = X[start : start + 50]
+            yield buffer
+
+    chunks = list(open_stream(filled(), chunk_bytes=1))
+    np.testing.assert_array_equal(np.concatenate(chunks), X[:300])
+
+
 def test_what_runs_once_can_be_resumed_but_not_repeated(X):
     with pytest.raises(StreamError, match="only once"):
         open_stream(iter(X), epochs=2)

@@ -130,7 +130,7 @@ def live(
             say("The stream has ended; the page stays until Ctrl-C.", err=True)
             with suppress(KeyboardInterrupt):
                 view.wait()
-    if exit_code and o["checkpoint"] is not None:
+    if exit_code and o["checkpoint"] is not None and os.path.exists(o["checkpoint"]):
         say(f"{o['checkpoint']} is written; --resume continues from it.", err=True)
     ctx.exit(exit_code)
 

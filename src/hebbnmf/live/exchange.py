@@ -85,9 +85,12 @@ class Exchange:
         self._on_news()
 
     def tell(self, **facts: Any) -> None:
-        """Tell the pages more of what they are greeted with."""
+        """Tell the pages more of what they are greeted with, unless they know it."""
         with self._telling:
-            self.hello = self.hello | facts
+            hello = self.hello | facts
+            if hello == self.hello:
+                return
+            self.hello = hello
         self._on_news()
 
     def calls(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Messages of a page: read with distrust, into orders."""
+"""Messages: those of a page, read with distrust into orders, and facts for the page."""
 
 import json
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from hebbnmf.live.exchange import Order
 from hebbnmf.parameters import NON_NEGATIVE, POSITIVE, either, optional
 
-__all__ = ["MESSAGE_BYTES", "Message", "read_message"]
+__all__ = ["MESSAGE_BYTES", "Message", "read_message", "to_json"]
 
 MESSAGE_BYTES = 1024
 _ACTIONS = ("pause", "resume", "step", "save")
@@ -50,6 +50,11 @@ def read_message(text: str) -> Message:
     if message is None:
         raise error
     return message
+
+
+def to_json(facts: dict[str, Any]) -> str:
+    """Write facts as JSON; numbers of numpy, and fractions, are numbers."""
+    return json.dumps(facts, default=float, allow_nan=False)
 
 
 def _message(kind: str, value: Any) -> Message | None:

@@ -4,7 +4,6 @@ A frame is one binary message: the length of a JSON header as four bytes, the he
 arrays that it lists, each begun at a multiple of eight bytes.
 """
 
-import json
 import struct
 from collections import deque
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from hebbnmf.engine.network import Network
 from hebbnmf.engine.state import FloatArray
 from hebbnmf.live.exchange import Snapshot
+from hebbnmf.live.messages import to_json
 from hebbnmf.persistence.steps import Step
 from hebbnmf.preprocessing import input_filters
 
@@ -66,7 +66,8 @@ class Painter:
         Steps are the preprocessing that filters and samples are shown without; none where they
         are shown as the network learns them.
         """
-        weights, rows = snapshot.weights, snapshot.latest(prepared=True)
+        weights = snapshot.weights
+        rows = snapshot.latest(prepared=True).astype(weights.V.dtype, copy=False)
         network = Network(rows.shape[1], snapshot.rules, rows.dtype)
         network.restore(weights, snapshot.n_samples)
         responses = network.respond(rows, n_jobs=1)
@@ -204,7 +205,7 @@ def _to_uint8(array: FloatArray) -> tuple[NDArray[np.uint8], float]:
 
 def _pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     table = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
-    text = json.dumps(header | {"arrays": table}, allow_nan=False).encode()
+    text = to_json(header | {"arrays": table}).encode()
     text += b" " * (-(4 + len(text)) % 8)
     parts = [struct.pack("<I", len(text)), text]
     for array in arrays.values():

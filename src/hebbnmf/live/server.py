@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from importlib import resources
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from hebbnmf.live.exchange import Exchange
 from hebbnmf.live.guard import App, Guard
-from hebbnmf.live.messages import MESSAGE_BYTES, read_message
+from hebbnmf.live.messages import MESSAGE_BYTES, read_message, to_json
 from hebbnmf.live.pictures import Painter, Picture
 from hebbnmf.persistence.steps import Step
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 __all__ = ["Server"]
-
-T = TypeVar("T")
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -60,7 +58,7 @@ class Server:
         self._secret = secrets.token_urlsafe(16)
         self._painter = Painter()
         self._picture: tuple[int, Picture] | None = None  # the newest, and its number
-        self._painting = asyncio.Lock()
+        self._painting: asyncio.Task[None] | None = None
         self._pages: set[_Page] = set()
 
     @property
@@ -187,7 +185,7 @@ class Server:
             while True:
                 if told is not self._exchange.hello:
                     told = self._exchange.hello
-                    await page.socket.send_json(told)
+                    await page.socket.send_text(to_json(told))
                 await page.facts.wait()
                 page.facts.clear()
 
@@ -210,16 +208,21 @@ class Server:
                 await asyncio.sleep(_FRAME_SECONDS)
 
     async def _paint(self) -> tuple[int, Picture]:
-        """Return the picture of the newest snapshot; all pages share it."""
-        async with self._painting:
-            number, snapshot = self._exchange.number, self._exchange.snapshot
-            if snapshot is not None and (self._picture is None or self._picture[0] != number):
-                paint = self._painter.paint
-                # Not on the loop: the first picture may wait for kernels to be compiled.
-                picture = await _in_thread(lambda: paint(snapshot, self.undone))
-                self._picture = number, picture
+        """Return the picture of the newest snapshot, or the one in hand; all pages share it."""
+        if self._picture is None or self._picture[0] != self._exchange.number:
+            if self._painting is None or self._painting.done():
+                self._painting = asyncio.create_task(self._paint_newest())
+            # It goes on if this page closes: a painter paints one picture at a time.
+            await asyncio.shield(self._painting)
             assert self._picture is not None
-            return self._picture
+        return self._picture
+
+    async def _paint_newest(self) -> None:
+        number, snapshot = self._exchange.number, self._exchange.snapshot
+        assert snapshot is not None
+        # Not on the loop: the first picture may wait for kernels to be compiled.
+        picture = await _in_thread(lambda: self._painter.paint(snapshot, self.undone))
+        self._picture = number, picture
 
 
 class _Page:
@@ -240,14 +243,14 @@ class _Page:
         self.facts.set()
 
 
-async def _in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread that, unlike those of asyncio, keeps no process from its end."""
-    future: Future[T] = Future()
+async def _in_thread(paint: Callable[[], Picture]) -> Picture:
+    """Paint in a thread that, unlike those of asyncio, keeps no process from its end."""
+    future: Future[Picture] = Future()
     future.set_running_or_notify_cancel()
 
     def call() -> None:
         try:
-            future.set_result(function())
+            future.set_result(paint())
         except BaseException as error:
             future.set_exception(error)
 

@@ -1,14 +1,18 @@
 """LiveView: a model that learns in front of your eyes. The learner's side of the page."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
+from os.path import realpath
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
 
 from hebbnmf.engine._blas import ONE_BLAS_THREAD
 from hebbnmf.engine.compiling import watch_compiler
@@ -17,7 +21,7 @@ from hebbnmf.estimators import OnlineSNMF
 from hebbnmf.live.exchange import SHOWN_ROWS, Exchange, Order, Snapshot
 from hebbnmf.live.pace import Pace
 from hebbnmf.live.server import Server
-from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, optional
+from hebbnmf.parameters import COUNT, POSITIVE, Rule, check_parameter, count_up_to, optional
 from hebbnmf.persistence import save
 from hebbnmf.persistence.atomic import is_taken
 from hebbnmf.persistence.steps import Step
@@ -25,6 +29,8 @@ from hebbnmf.streams import Stream
 from hebbnmf.training import train
 
 __all__ = ["LiveView"]
+
+logger = logging.getLogger(__name__)
 
 # Chunks that are kept, beside twice those that are shown, until the older ones are dropped.
 _MORE_CHUNKS = 8
@@ -36,7 +42,7 @@ _SHAPE = optional(
         lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(COUNT.holds, v)),
     )
 )
-_PORT = Rule("a port, 0 to 65535", lambda v: v == 0 or (COUNT.holds(v) and int(str(v)) < 65536))
+_PORT = Rule("a port, 0 to 65535", lambda v: v == 0 or count_up_to(65535).holds(v))
 _LIVE_SETTINGS = ("memory", "rank_penalty")
 
 
@@ -108,6 +114,7 @@ class LiveView:
                 f"{type(model).__name__} cannot be shown: the page shows networks of non-negative "
                 "units alone; give an OnlineSNMF."
             )
+        model.check_parameters()
         check_parameter("shape", shape, _SHAPE)
         check_parameter("speed", speed, optional(POSITIVE))
         check_parameter("port", port, _PORT)
@@ -143,15 +150,18 @@ class LiveView:
     def __enter__(self) -> Self:
         self._server.start()
         self._stack.callback(self._server.stop)
-        self._stack.enter_context(watch_compiler(self._note_compiling, self._note_compiled))
+        tell = self._exchange.tell
+        self._stack.enter_context(
+            watch_compiler(lambda: tell(compiling=time.time()), lambda: tell(compiling=None))
+        )
         attendant = threading.Thread(target=self._attend_to_calls, name="hebbnmf page", daemon=True)
         attendant.start()
         self._stack.callback(attendant.join, timeout=1)
         self._stack.callback(self._exchange.close)
+        self._stack.callback(self.end)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
         self._stack.close()
 
     @property
@@ -192,11 +202,13 @@ class LiveView:
         """
         steps = list(preprocessing)
         self._describe(stream.n_features, stream.feature_names, steps)
-        self._owns_checkpoint |= options.get("checkpoint") == self._checkpoint
-        self._stream = stream
+        checkpoint = options.get("checkpoint")
 
-        def take_save(save: Callable[[str], None]) -> None:
-            self._save = save
+        def begin(save: Callable[[str], None]) -> None:
+            """Take over, once the checkpoint is accepted."""
+            self._stream, self._save = stream, save
+            if checkpoint is not None and realpath(checkpoint) == realpath(self._checkpoint):
+                self._owns_checkpoint = True
 
         try:
             # The other cores are the browser's: small products on all of them crawl next to it.
@@ -205,16 +217,15 @@ class LiveView:
                     self.model,
                     stream,
                     preprocessing=steps,
-                    on_begin=take_save,
+                    on_begin=begin,
                     on_rows=self._begin_chunk,
                     on_progress=self._end_chunk,
                     **options,
                 )
-        except BaseException:
-            self._save = self._save_model  # part of a chunk may be learned
-            raise
         finally:
             self._release()
+            with self._desk:
+                self._copy_chunks()
 
     def partial_fit(self, X: ArrayLike) -> Self:
         """Let the model learn a chunk, and show it: for a loop of your own.
@@ -223,26 +234,27 @@ class LiveView:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples, presented in order.
 
         Returns
         -------
         self : LiveView
         """
+        if issparse(X):
+            X = csr_array(X).toarray()
         rows = np.array(X, ndmin=2)  # a copy: the caller may use its array again
         names = getattr(X, "columns", None)
         self._describe(rows.shape[1], None if names is None else list(map(str, names)), [])
         self._save, self._stream = self._save_model, None
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            self._begin_chunk(rows[part])
-            try:
+        try:
+            for start in range(0, len(rows), BLOCK):
+                part = slice(start, start + BLOCK)
+                self._begin_chunk(rows[part])
                 self.model.partial_fit(X[part] if names is None else X.iloc[part])  # type: ignore
-            except BaseException:
-                self._release()
-                raise
-            self._end_chunk(len(rows[part]))
+                self._end_chunk(len(rows[part]))
+        finally:
+            self._release()
         return self
 
     def resume(self) -> None:
@@ -256,7 +268,7 @@ class LiveView:
             self._has_ended = self._is_changed = True
             with self._desk:
                 self._report()
-                self._show()
+                self._try("picture", self._show)
 
     def wait(self) -> None:
         """Keep the page open after the learning, until Ctrl-C."""
@@ -319,6 +331,11 @@ class LiveView:
         self._recent = self._recent[start:]
         self._most_recent = 2 * len(self._recent) + _MORE_CHUNKS
 
+    def _copy_chunks(self) -> None:
+        """Keep copies of the chunks that are shown: the caller may use its array again."""
+        self._forget()
+        self._recent = [(read.copy(), rows.copy()) for read, rows in self._recent]
+
     def _attend_to_calls(self) -> None:
         """Attend to the page whenever it calls, in a thread of its own, unless a chunk is learned.
 
@@ -333,13 +350,21 @@ class LiveView:
             if self._is_learning or self._exchange.is_over:
                 return
             for order in self._exchange.take_orders():
-                self._obey(order)
+                self._try(order.name, self._obey, order)
                 self._is_changed = True
                 self._report()
             if self._exchange.is_asked and self._has_news():
-                self._show()
+                self._try("picture", self._show)
             elif self._exchange.is_asked:
                 self._exchange.is_called = True  # there will be something after the next chunk
+
+    def _try(self, what: str, act: Callable[..., None], *args: Any) -> None:
+        """Do what a page wants; if that fails, the reader is told, and the training goes on."""
+        try:
+            act(*args)
+        except Exception as error:
+            logger.exception("what a page has asked for, %s, failed", what)
+            self._say(f"{what} failed: {error!r}")
 
     def _obey(self, order: Order) -> None:
         if order.name in _LIVE_SETTINGS:
@@ -357,16 +382,15 @@ class LiveView:
 
     def _set(self, order: Order) -> None:
         """Give the model another setting, if it is one that it takes."""
-        former = getattr(self.model, order.name)
-        self.model.set_params(**{order.name: order.value})
+        setting = {order.name: order.value}
         try:
-            settings = self.model.check_parameters()
+            settings = clone(self.model).set_params(**setting).check_parameters()
+            if hasattr(self.model, "learner_"):
+                self.model.learner_.configure(settings)
         except ValueError as error:
-            self.model.set_params(**{order.name: former})
             self._say(str(error))
-            return
-        if hasattr(self.model, "learner_"):
-            self.model.learner_.configure(settings)
+        else:
+            self.model.set_params(**setting)
 
     def _write_checkpoint(self) -> str:
         """Save as the page asks; return what came of it."""
@@ -405,12 +429,6 @@ class LiveView:
             "note": self._note,
         }
 
-    def _note_compiling(self) -> None:
-        self._exchange.tell(compiling=time.time())
-
-    def _note_compiled(self) -> None:
-        self._exchange.tell(compiling=None)
-
     def _has_news(self) -> bool:
         """Return whether a new snapshot would show anything new."""
         return bool(self._recent) and (
@@ -421,18 +439,17 @@ class LiveView:
         """Hand over a snapshot, if anything was learned."""
         if not self._recent:
             return
-        self._forget()
+        self._copy_chunks()
         network = self.model.learner_.network
         times = None if self._stream is None else self._stream.times
-        self._n_shown, self._is_changed = network.n_samples, False
-        self._exchange.show(
-            Snapshot(
-                network.state,
-                network.rules,
-                network.n_samples,
-                list(self._recent),
-                None if times is None else float(times[-1]),
-                time.monotonic(),
-                self._status(),
-            )
+        snapshot = Snapshot(
+            network.state,
+            network.rules,
+            network.n_samples,
+            list(self._recent),
+            None if times is None or not len(times) else float(times[-1]),
+            time.monotonic(),
+            self._status(),
         )
+        self._n_shown, self._is_changed = network.n_samples, False
+        self._exchange.show(snapshot)

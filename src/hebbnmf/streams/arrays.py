@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from hebbnmf.engine.state import FloatArray
 from hebbnmf.streams.options import ReadOptions
 from hebbnmf.streams.readers import (
     Array,
@@ -206,6 +207,11 @@ class IterableReader(BlockReader):
     def _blocks(self, start: int) -> Iterator[Array]:
         items, self._items = self._items or self._matrices(), None
         return skip_rows(items, start)
+
+    def _pull(self, n_rows: int) -> FloatArray | None:
+        # Copied: the source may fill the same array again for its next item.
+        rows = super()._pull(n_rows)
+        return None if rows is None else rows.copy()
 
     def _matrices(self) -> Iterator[Array]:
         for number, item in enumerate(self._iterable):

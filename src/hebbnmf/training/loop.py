@@ -348,6 +348,11 @@ class _Run:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write model and position to a file from which the training can be resumed."""
+        if self._in_mid_chunk:
+            raise ValueError(
+                "part of a chunk was learned, after which no training can be resumed; resume it "
+                "from an earlier checkpoint."
+            )
         save(self.model, path, **self._parts())
 
     def warn_uncentred(self) -> None:
