@@ -356,6 +356,15 @@ def test_centred_data_that_are_sorted_by_cluster_are_fine():
     OnlineSNMF(3).fit(X)
 
 
+def test_parameters_may_be_numbers_of_numpy():
+    X = make_sparse_sources(100, 3, random_state=0)
+    of_numpy = OnlineSNMF(np.int32(2), rank_penalty=np.float32(0.5), memory=np.float16(0.125))
+    expected = OnlineSNMF(2, rank_penalty=0.5, memory=0.125).fit(X)
+    np.testing.assert_array_equal(of_numpy.fit(X).components_, expected.components_)
+    with pytest.raises(ValueError, match="rank_penalty"):
+        OnlineSNMF(rank_penalty=np.float32(np.inf)).fit(X)
+
+
 # Sparse matrices ----------------------------------------------------------------------------------
 
 

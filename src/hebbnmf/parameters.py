@@ -74,7 +74,9 @@ def positive_up_to(limit: float) -> Rule:
 
 def _is_between(value: Any, least: float, most: float = float(np.finfo(np.float64).max)) -> bool:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    # Compared as they are: an integer may be larger than any float.
+    if isinstance(value, np.floating):
+        value = float(value)  # numpy would compare in its own type, where `most` may be infinite
+    # Others as they are: an integer may be larger than any float.
     return is_number and bool(least <= value <= most)
 
 
