@@ -25,8 +25,9 @@ reproduce: $(VENV)/ready
 
 test: export NUMBA_CACHE_DIR = $(CURDIR)/$(VENV)/$(KERNELS)
 test: lint
-	$(BIN)/pytest -q -n auto --cov --cov-report= --cov-fail-under=0
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --cov --cov-append -m 'not (jit or soak)' $(KERNEL_TESTS)
+	$(BIN)/python tests/compile_kernels.py
+	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report= --cov-fail-under=0
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist worksteal --cov --cov-append -m 'not (jit or soak)' $(KERNEL_TESTS)
 
 # The tests on the lowest versions that pyproject.toml allows. Old releases raise DeprecationWarnings
 # about each other.
