@@ -1,4 +1,4 @@
-"""Compile the kernels for the tests, one precision a process, before coverage slows the compiler."""
+"""Compile the kernels, one precision a process, before coverage slows the compiler."""
 
 from concurrent.futures import ProcessPoolExecutor
 
