@@ -4,13 +4,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from hebbnmf import OnlineDictionary, OnlineSNMF
+from hebbnmf import NonnegativeICA, OnlineDictionary, OnlineSNMF
 from hebbnmf.preprocessing import RunningScaler
 
 
 def compile_for(dtype):
     X = np.random.default_rng(0).standard_normal((100, 4)).astype(dtype)
-    for model in (OnlineSNMF(), OnlineDictionary(), RunningScaler()):
+    for model in (OnlineSNMF(), OnlineDictionary(), NonnegativeICA(2), RunningScaler()):
         model.partial_fit(X).transform(X)
 
 
