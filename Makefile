@@ -67,13 +67,14 @@ soak: $(VENV)/ready-dev $(VENV)/ready-bench
 	$(BIN)/python -m benchmarks.soak
 	$(BIN)/pytest -q -n auto -m soak
 
-$(VENV)/ready: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-$(VENV)/ready-%: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/ready-%: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable '.[$*]'
 	touch $@
 
