@@ -226,6 +226,17 @@ def test_forged_files_are_refused_or_can_be_used(tmp_path):
     assert seen["used"] > 0.1 * seen["files"]
 
 
+def test_no_model_learns_more_samples_than_a_file_can_count(tmp_path):
+    path = whole_files(tmp_path)[1]
+    forge(path, ("state", "n_samples"), 2**53 - 100, tmp_path / "forged.npz")
+    model = read(tmp_path / "forged.npz").model
+    rows = X.astype(model.learner_.network.dtype)
+    save(model.partial_fit(rows), tmp_path / "again.npz")
+    assert read(tmp_path / "again.npz").model.n_samples_seen_ == 2**53 - 100 + len(X)
+    with pytest.raises(ValueError, match="fit a new model"):
+        model.partial_fit(rows)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(1, 11))
 def test_twenty_thousand_forged_files(tmp_path, number, record_property):

@@ -28,6 +28,7 @@ from hebbnmf.engine.whitened import WhitenedNetwork, WhitenedRules
 from hebbnmf.parameters import (
     COUNT,
     FLAG,
+    LARGEST_COUNT,
     MEMORY,
     NON_NEGATIVE,
     OFFSET,
@@ -344,6 +345,11 @@ class Learner:
 
         Rows of a sparse matrix are made dense a block at a time, in the features that it has.
         """
+        if self.network.n_samples + X.shape[0] > LARGEST_COUNT:
+            raise ValueError(
+                f"{X.shape[0]} samples after {self.network.n_samples} cannot be learned: more than "
+                f"{LARGEST_COUNT} are not counted; fit a new model."
+            )
         if issparse(X):
             starts = range(0, X.shape[0], BLOCK)
             return _joined([self._learn_sparse(X[i : i + BLOCK], keep) for i in starts])

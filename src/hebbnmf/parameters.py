@@ -95,6 +95,8 @@ def share_of_percent(value: object) -> float | None:
 _LEAST_SHARE = 1e-12
 # Some way below the largest integers, so that kernels can count on.
 COUNT = count_up_to(10**15)
+# Of samples: a thousand years at 250,000 a second. As floats, larger numbers are not exact.
+LARGEST_COUNT = 2**53 - 1
 POSITIVE = Rule("a finite number above 0", lambda value: _is_between(value, 0.0) and value != 0)
 SHARE = Rule(
     "a number above 0 and below 1",

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from hebbnmf.parameters import LARGEST_COUNT
 from hebbnmf.persistence.atomic import replacing
 
 __all__ = [
@@ -217,11 +218,8 @@ class Archive:
 
 
 def is_count(value: object) -> bool:
-    """Return whether a value from JSON is an integer that counts something.
-
-    Fewer than 2**53 leaves room to count on: a thousand years at 250,000 samples a second.
-    """
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    """Return whether a value from JSON is an integer that counts something."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT
 
 
 def _refuse(constant: str) -> None:
