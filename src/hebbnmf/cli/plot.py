@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Rows that a picture is drawn from: more make it no clearer.
 _ROWS = 10_000
+# Quantiles of each column between which rows choose the plane.
 _INNER = [0.01, 0.99]
 
 
@@ -138,7 +139,7 @@ def _plane(rows: "FloatArray") -> "tuple[FloatArray, list[str]]":
         raise ValueError("a picture of one column has no plane; draw --kind activity.")
     if rows.shape[1] == 2:
         return np.eye(2), ["feature 1", "feature 2"]
-    inner = np.clip(rows, *np.quantile(rows, _INNER, axis=0))  # outliers choose no plane
+    inner = np.clip(rows, *np.quantile(rows, _INNER, axis=0))
     variances, axes = np.linalg.eigh(np.cov(inner.T, dtype=np.float64))
     shares = variances[:-3:-1] / variances.sum()
     names = [

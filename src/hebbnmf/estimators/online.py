@@ -241,7 +241,7 @@ class OnlineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class RespondingEstimator(OnlineEstimator):
-    """One whose output are the responses of its units, so that those on arrival are of use too."""
+    """One whose `transform` gives responses of units: those given on arrival mean the same."""
 
     def partial_fit_transform(self, X: ArrayLike, y: object = None) -> Any:
         """Learn from each sample of a chunk, and return its response on arrival: Algorithm 1.
